@@ -59,8 +59,7 @@ static inline bool attempt_has(const struct portbits *set, uint16_t port)
 dibs_status attempt_plan(struct attempt *a, dibs_err *err);
 /* Prepare the next round after TAKEN or EXHAUSTED; *again when there is something new to try. */
 dibs_status attempt_react(struct attempt *a, dibs_status status, bool *again, dibs_err *err);
-/* Give up a preferred port that the caller may not bind (DENIED), so that dibs chooses. False: other
- * refusals. */
+/* Give up a preferred port that the caller may not bind (DENIED); dibs chooses then. False: not the case. */
 bool attempt_gives_up(struct attempt *a, dibs_status status);
 bool attempt_is_late(const struct attempt *a);
 /* Remember the claim of a dead holder. True when this generation was not known to be dead. */
@@ -75,7 +74,6 @@ dibs_status attempt_find_dead(struct attempt *a, bool *is_any, dibs_err *err);
 dibs_status attempt_look_up_names(struct attempt *a, dibs_err *err);
 /* Forget foreign ports after FOREIGN_LAST_MS. */
 void attempt_begin_foreign(struct attempt *a);
-/* Remember the busy ports of the last round, also after a success: the next claim does not probe them again.
- * */
+/* Remember the busy ports of the last round, also after a success, so that the next claim skips them. */
 void attempt_note_foreign(struct attempt *a);
 #endif

@@ -127,8 +127,7 @@ void core_pool_overrule(const struct call *call, dibs_pool *pool);
 uint32_t core_band(const dibs_pool *pool);
 /* Return whether the pools are the same except for their names. */
 bool core_pool_is_same(const dibs_pool *a, const dibs_pool *b);
-/* Remove the ports that dynamic choice never takes: ephemeral, reserved, privileged, browser-blocked (TCP).
- * */
+/* Remove the ports that dynamic choice never takes: ephemeral, reserved, privileged, browser-blocked. */
 void core_withhold(struct core *core, const struct call *call, bool for_tcp, struct portbits *ports);
 dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err);
 /* DENIED: the ledger belongs to another user. */
@@ -167,8 +166,7 @@ dibs_life core_judge(struct core *core, const struct call *call, struct core_soc
 /* The same for a claim whose holder is known to have ended. */
 dibs_life core_judge_without_holder(struct core *core, const struct call *call, struct core_sockets *sockets,
                                     dibs_claim *claim, const char **why);
-/* Return ALIVE if a socket of the claim's user uses it, else DEAD; UNKNOWN: see `why`. `sockets` may be NULL.
- * */
+/* Return ALIVE if a socket of the claim's user uses it, else DEAD; UNKNOWN: `why`. `sockets` may be NULL. */
 dibs_life core_socket_life(struct core *core, const struct call *call, struct core_sockets *sockets,
                            const dibs_claim *claim, const char **why);
 

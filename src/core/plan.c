@@ -123,8 +123,7 @@ static bool is_shared(const struct core *core, const struct plan_pool *plan)
     return plan->pool.scope == DIBS_SCOPE_CLUSTER && ledger_is_shared(core->ledger) && !plan->order->walk;
 }
 
-/* Return the random start outside our home blocks after a lost race: two hosts do not keep colliding there.
- * */
+/* Return the random start outside our home blocks after a lost race: two hosts do not collide again. */
 static uint32_t detour(struct core *core)
 {
     const struct ledger_traffic *traffic = ledger_traffic(core->ledger);
@@ -273,8 +272,7 @@ static bool is_any(const struct view *view, dibs_range window)
     return one.n > 0;
 }
 
-/* Pick ports of the view: along the walk in the upper band, then by number; lower band from `low_start` on.
- * */
+/* Pick ports: along the walk in the upper band, then by number; in the lower band from `low_start` on. */
 static void pick_along(const struct walker *w, const struct view *view, dibs_range window, struct pick *pick)
 {
     struct stretch s = { window.first, window.first };

@@ -27,8 +27,7 @@ struct plan_kind plan_kind_of(const dibs_claim *claim);
  * others have been requested. NULL: out of memory. */
 const struct plan_pool *plan_pool_get(struct core *core, const struct call *call, const dibs_pool *pool,
                                       struct plan_kind kind);
-/* Return a copy in which only multiples of `align` may be chosen; the caller frees it. NULL: out of memory.
- */
+/* Return a copy in which only multiples of `align` are choosable; the caller frees it. NULL: no memory. */
 struct plan_pool *plan_pool_aligned(const struct plan_pool *plan, uint32_t align);
 
 /* One choice among the ports of a pool. */

@@ -50,8 +50,7 @@ void attempt_note_foreign(struct attempt *a)
     }
 }
 
-/* Return whether other processes or a wrong index (it has no addresses) cost the candidates, not a full pool.
- * */
+/* Return whether other processes or a stale index (it has no addresses) cost all candidates. */
 static bool is_lost_race(struct attempt *a)
 {
     enum { STALE_MAX = 64 };

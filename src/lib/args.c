@@ -9,7 +9,6 @@
 
 #include "base/banned.h"
 
-/* True when the array holds a NUL-terminated string. */
 #define HAS_END(array) (memchr((array), '\0', sizeof(array)) != NULL)
 
 static bool is_proto(dibs_proto proto)
