@@ -28,12 +28,11 @@ struct attempt {
     bool has_run;         /* some wants need adjacent ports */
     int round;            /* from 0 */
     enum stage stage;
-    bool is_fresh;     /* the index was loaded during this call */
-    int n_stale;       /* rounds of a batch that were lost to other processes */
-    int n_searches;    /* searches for claims of dead holders */
-    bool has_old_busy; /* an earlier call found ports busy, perhaps for other bindings */
-    struct portbits
-        *planned; /* by protocol: ports set aside for one want of this round; NULL: the batch has one want */
+    bool is_fresh;            /* the index was loaded during this call */
+    int n_stale;              /* rounds of a batch that were lost to other processes */
+    int n_searches;           /* searches for claims of dead holders */
+    bool has_old_busy;        /* an earlier call found ports busy, perhaps for other bindings */
+    struct portbits *planned; /* by protocol: ports set aside for one want; NULL: the batch has one want */
     struct ledger_seen *dead; /* claims of dead holders, ascending by id: the ledger may end them */
     size_t n_dead, max_dead;
     uint16_t *dead_ports; /* candidate ports of those claims; NULL until the search for them */

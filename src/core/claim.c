@@ -49,8 +49,7 @@ enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, 
     bool is_ours = call->uid == core->options.uid || call->uid == 0;
 
     if (!is_ours &&
-        port <
-            core_host(core, call)->unprivileged_from) { /* this process may bind it, but the caller may not */
+        port < core_host(core, call)->unprivileged_from) { /* only we may bind it, not the caller */
         kernel_probe_why(&claim->bindings[0], port, EACCES, err);
         return LEDGER_PROBE_ABORT;
     }
@@ -144,8 +143,7 @@ static dibs_status find_runs(struct attempt *a, dibs_err *err)
         return err_set(err, DIBS_INVALID, "an alignment is at most %d", DIBS_PORT_MAX);
     if (!batch->is_contiguous && batch->align > 1)
         return err_set(err, DIBS_INVALID, "an alignment needs a contiguous batch");
-    if (batch->align > 1 && batch->n == 1 &&
-        a->n_plans == 1) { /* an aligned run of one is a choice among fewer ports */
+    if (batch->align > 1 && batch->n == 1 && a->n_plans == 1) { /* a choice among fewer ports */
         a->aligned = plan_pool_aligned(a->plans[0], batch->align);
         if (!a->aligned)
             return err_set(err, DIBS_FAILURE, "claiming: out of memory");

@@ -56,8 +56,7 @@ struct core_index {
     struct portbits taken[DIBS_PROTO_MAX + 1];   /* by protocol */
     struct portbits cooling[DIBS_PROTO_MAX + 1]; /* by protocol: the ports in the list */
     struct core_cooling *list;                   /* by number; NULL until a port cools */
-    int64_t
-        longest_ms; /* the longest cooldown of the pools used so far; ports that rested longer are dropped */
+    int64_t longest_ms; /* longest cooldown of the pools used so far; older releases are dropped */
 };
 
 /* Ports of our own network namespace that had any socket a moment ago, by protocol; loaded when first needed.

@@ -285,8 +285,7 @@ dibs_status core_claim_on_hosts(struct core *core, const struct call *call, cons
     s = prepare(o, request, err);
     if (s == DIBS_OK)
         s = repeat(o, decide, err);
-    for (size_t i = 0; i < o->n && s == DIBS_OK;
-         i++) /* each handle sees its own host's claim as local: name the host */
+    for (size_t i = 0; i < o->n && s == DIBS_OK; i++) /* name the host of each claim */
         if (!ledger_is_of_this_host(core->ledger, o->ledger[i]))
             (void) text_copy(out[i].node, sizeof out[i].node, o->hosts[i]);
     return s;

@@ -113,8 +113,7 @@ dibs_status core_name(struct core *core, const struct call *call, const char *na
     s = join(group, rest, out, err);
     if (s == DIBS_OK)
         s = is_taken(&in, out, project, err);
-    if (s == DIBS_OK &&
-        !strchr(group, '~')) { /* another directory may have one name of the group, if both started at once */
+    if (s == DIBS_OK && !strchr(group, '~')) { /* two directories may have started at once */
         add_suffix(group, project);
         s = join(group, rest, out, err);
         if (s == DIBS_OK)

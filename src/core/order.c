@@ -162,8 +162,7 @@ void order_pieces_set_home(struct order_pieces *p, struct order_place place)
     uint64_t end = ((uint64_t) place.rank + 1) * p->n / place.n;
 
     p->home = (uint32_t) ((uint64_t) place.rank * p->n / place.n);
-    p->n_home = end > p->home ? (uint32_t) (end - p->home)
-                              : 1; /* with more hosts than pieces, several hosts share one */
+    p->n_home = end > p->home ? (uint32_t) (end - p->home) : 1; /* many hosts share a piece */
     p->n_home *= ORDER_PIECE;
     p->start = 0; /* start at the home, so that hosts that do not know all others yet still differ */
 }

@@ -362,8 +362,7 @@ static bool is_holders(struct core *core, const dibs_claim *claim, const dibs_so
     if (socket->uid != claim->uid)
         return false;
     if (claim->holder == DIBS_HELD_BY_NOBODY && claim->project[0])
-        return process_works_in(socket->pid,
-                                claim->project); /* the work trees of one user differ only by directory */
+        return process_works_in(socket->pid, claim->project); /* one user has many work trees */
     if (claim->holder != DIBS_HELD_BY_PROCESS)
         return true; /* a lease belongs to its user */
     pid_t pid = process_pid_here(&core->view, &claim->process);

@@ -139,11 +139,9 @@ struct ledger_want {
 /* A claim to end before the wants are decided, in the same transaction, unless it has a holder. */
 struct ledger_drop {
     struct ledger_seen seen;
-    const char
-        *frees; /* its name, which a want takes: if the claim does not end, rename it NAME/PORT; NULL: none */
-    bool stays; /* in use without a holder: do not end it, and keep it as before */
-    /* Unless it stays: TAKEN when a held claim's name begins with this many bytes of its name. 0: unshared.
-     * */
+    const char *frees; /* its name, if a want takes it: a claim that stays is renamed NAME/PORT; NULL: none */
+    bool stays;        /* in use without a holder: do not end it, and keep it as before */
+    /* Unless it stays: TAKEN when a held claim's name begins with this many bytes of its name. 0: none. */
     uint32_t shared_bytes;
 };
 

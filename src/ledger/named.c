@@ -187,8 +187,7 @@ static dibs_status decide_by_name(struct claiming *k, const struct ledger_want *
      * an explicit group has no project, and uses the name as it is. */
     if (c->is_damaged || (want->claim.project[0] && strcmp(c->project, want->claim.project) != 0))
         return refuse_name(k, row, false);
-    if (!is_over &&
-        ledger_certain(c, k->err) != DIBS_OK) /* the lease may have expired since the claim was judged */
+    if (!is_over && ledger_certain(c, k->err) != DIBS_OK) /* expired since it was judged */
         return err_trouble(k->err, DIBS_TROUBLE_NONE,
                            "port %u of '%s' is unique in the cluster, and this host could not renew its "
                            "lease there",

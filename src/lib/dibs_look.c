@@ -81,8 +81,7 @@ static dibs_status event_page(struct remote *r, const dibs_event_query *query, i
     return exchange_ask_list(&ask, &events, page, n, err);
 }
 
-/* Find the first of the last events when they fill more than a page, by number: only damaged records leave
- * gaps. */
+/* Find the first of the newest events when they exceed a page. Only damaged records leave gaps. */
 static dibs_status find_newest(struct remote *r, dibs_event_query *query, int64_t deadline_ms, dibs_err *err)
 {
     AUTO(free_auto) dibs_event *last = NULL;

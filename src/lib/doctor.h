@@ -25,8 +25,7 @@ void doctor_check_cluster(struct doctor *d);
 void doctor_check_pools(struct doctor *d);
 /* Report the pool that the settings choose; `s` and `err` are the result of its lookup. */
 void doctor_tell_choice(struct doctor *d, dibs_status s, const dibs_err *err);
-/* Return whether settings override a pool of the cluster, so that hosts choose differently; `out` names them.
- * */
+/* Return whether settings override a pool of the cluster, so that hosts choose differently; see `out`. */
 bool pool_is_overruled(const struct core *core, const struct call *call, const dibs_pool *stored, char *out,
                        size_t size);
 #endif

@@ -144,8 +144,7 @@ static void check_node(struct doctor *d)
     uint32_t n = 0;
     uint64_t seq = 0;
     uint64_t cursor = 0;
-    dibs_status s =
-        ledger_tail(d->core->ledger, &d->call, &seq, &cursor, NULL); /* a read refreshes the state */
+    dibs_status s = ledger_tail(d->core->ledger, &d->call, &seq, &cursor, NULL); /* refreshes the cache */
     bool is_known = ledger_place(d->core->ledger, &rank, &n);
 
     if (s == DIBS_OK && n > 0)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_LIB_HANDLE_H
 #define DIBS_LIB_HANDLE_H
-/* Functions of a handle that servers use in addition to the public ones. Only lib and server see its members.
- * */
+/* Functions of a handle for servers, in addition to the public ones. Only lib and server see its members. */
 #include "ledger/call.h"
 
 struct connection; /* lib/connection.h */
@@ -23,11 +22,10 @@ dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx,
 
 /* Return the call context for a function of this handle, starting now. */
 struct call handle_call(const dibs *handle);
-/* Return a handle on the same connection whose functions are parts of `call`; it borrows both, and is not
- * closed. */
+/* Return a handle on the same connection for functions that are parts of `call`; do not close it. */
 dibs handle_with(const dibs *handle, const struct call *call);
-/* Make a handle that acts as `principal` (borrowed), an administrator whose ports are used on other hosts: no
- * probe, and ranges of this host apply. INVALID: the handle is a daemon's client, or the text is too long. */
+/* Make a handle that acts as `principal` (borrowed), an administrator whose ports are used on other hosts:
+ * the sockets and ranges of this host are ignored. INVALID: a client of a daemon, or the text is too long. */
 dibs_status handle_for(const dibs *handle, const char *principal, dibs *out, dibs_err *err);
 /* Record the port that a name of the caller without a claim tries first (INV-7). */
 dibs_status handle_remember(const dibs *handle, const char *name, uint16_t port, dibs_err *err);

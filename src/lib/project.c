@@ -19,8 +19,7 @@
 
 enum { PATH_BYTES = 4096, UP_MAX = 256 };
 
-/* Read the first line of a small regular file. Others may own files of a checkout: a pipe or device must not
- * block us. */
+/* Read the first line of a small regular file; a pipe or device in a checkout must not block us. */
 static bool read_line(const char *path, char out[PATH_BYTES])
 {
     AUTO(free_auto) char *text = NULL;

@@ -146,8 +146,7 @@ dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *
     if (!requests)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     for (size_t i = 0; i < batch->n; i++)
-        if (batch->is_contiguous ||
-            !core_is_noop(&batch->requests[i])) /* a run with a no-op is sent, and the daemon refuses it */
+        if (batch->is_contiguous || !core_is_noop(&batch->requests[i])) /* the daemon refuses it in a run */
             requests[n++] = batch->requests[i];
     rest.requests = requests;
     rest.n = n;

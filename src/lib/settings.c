@@ -272,8 +272,7 @@ dibs_status settings_set(dibs_settings *s, dibs_setting which, const char *value
 
 /* ---- sources ---- */
 
-/* Return $XDG_... or a folder below the user's home: $HOME, or the user database (in a service or cron).
- * False: neither exists. */
+/* Return $XDG_... or a folder below $HOME or, without it, below the home in the user database. */
 static bool user_path(const char *variable, const char *below_home, const char *file, char *out, size_t size)
 {
     const char *base = getenv(variable);
@@ -361,8 +360,7 @@ dibs_status settings_read_text(dibs_settings *s, dibs_source source, const char 
     return DIBS_OK;
 }
 
-/* Read a settings file. HOME may be another user's folder (sudo, a service): skip a file that the user may
- * not read. */
+/* Read a settings file. HOME may be another user's (sudo, a service): skip a file that is not readable. */
 static dibs_status read_file(dibs_settings *s, dibs_source source, const char *path, dibs_err *err)
 {
     enum { FILE_MAX = 65536 }; /* a page of text is typical */
