@@ -81,8 +81,7 @@ typedef struct dibs_claim {
     dibs_life node_life;
 } dibs_claim;
 
-/* One wanted claim. Zero means: unnamed, random, default pool, tcp on "*", no holder. Strings are borrowed
- * for the call. */
+/* One wanted claim. Zero: unnamed, random, default pool, tcp on "*", no holder. Strings are borrowed. */
 typedef struct dibs_request {
     const char *name;    /* absolute name without leading slash; NULL: unnamed */
     const char *project; /* directory of the name, see dibs_name_locate(); NULL: use the name as it is */

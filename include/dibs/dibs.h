@@ -212,8 +212,7 @@ enum dibs_reap_flags {
     DIBS_REAP_STALE = 1 << 0,   /* also kept claims whose project directory is gone */
     DIBS_REAP_DRY_RUN = 1 << 1, /* change nothing */
 };
-/* End the claims of dead holders, in small steps. `fn` (may be NULL) sees each claim that ended or lost its
- * holder; `n` (may be NULL) counts them. */
+/* End the claims of dead holders, in small steps. `fn` and `n` (may be NULL) see and count them. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_reap(dibs *handle, unsigned flags, dibs_claim_fn fn, void *ctx,
                                              size_t *n, dibs_err *err);
 
@@ -253,8 +252,7 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_repair(dibs *handle, const dibs_repair_p
                                                void *ctx, dibs_err *err);
 DIBS_API const char *dibs_repair_kind_text(dibs_repair_kind kind);
 
-/* Export Kubernetes' range snapshot of a pool with one range: the range's text, and minimal big-endian bytes
- * (8192 at most). */
+/* Export Kubernetes' range snapshot of a pool with one range: its text, and at most 8192 bytes. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_snapshot_export(dibs *handle, const char *pool,
                                                         char range[DIBS_RANGES_TEXT_MAX + 1], uint8_t *bytes,
                                                         size_t *n, dibs_err *err);

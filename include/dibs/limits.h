@@ -29,8 +29,7 @@
 /* Claims of one call: its transaction holds the write lock for the whole batch. */
 #define DIBS_BATCH_MAX 4096
 
-/* Hosts of one claim on several hosts: each adds comparisons to one etcd transaction, and a copy of the
- * shared part of the ledger. */
+/* Hosts of one claim: each adds comparisons to one etcd transaction, and a copy of shared records. */
 #define DIBS_HOSTS_MAX 16
 
 /* Candidates that one transaction checks for one claim. */

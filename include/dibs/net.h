@@ -51,8 +51,7 @@ typedef struct dibs_ranges {
     size_t n;
 } dibs_ranges;
 
-/* Parse "N", "A-B", "A+N" (A to A+N), and comma lists of these, with blanks between the parts. Empty items
- * are skipped, and ranges are merged. */
+/* Parse "N", "A-B", "A+N" (A to A+N), and comma lists of these; ranges are merged. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_ranges_parse(const char *text, dibs_ranges *out, dibs_err *err);
 /* Write "A-B,C-D", which dibs_ranges_parse() reads back. */
 DIBS_API void dibs_ranges_format(const dibs_ranges *ranges, char out[DIBS_RANGES_TEXT_MAX + 1]);

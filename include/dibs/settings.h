@@ -82,8 +82,7 @@ typedef struct dibs_flag {
     const char *value;
 } dibs_flag;
 
-/* Functions without a status accept NULL and values outside of their enum, and return NULL, "unknown" or "".
- * */
+/* Functions without a status accept NULL and invalid values: they return NULL, "unknown" or "". */
 
 /* Load the settings; `flags` override every other source. A file that the user may not read is skipped, and
  * named in `unread`. INVALID names the setting, its source and the value. */

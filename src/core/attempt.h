@@ -64,8 +64,7 @@ bool attempt_is_late(const struct attempt *a);
 /* Remember the claim of a dead holder. True when this generation was not known to be dead. */
 bool attempt_add_dead(struct attempt *a, const dibs_claim *claim);
 bool attempt_is_dead(const struct attempt *a, uint64_t id);
-/* Judge all claims that block the refused port. *again when all holders are dead, at least one newly;
- * otherwise refusal.blocker gets a live holder. */
+/* Judge all claims on the refused port. *again: all holders are dead; else refusal.blocker is a live one. */
 dibs_status attempt_judge_blockers(struct attempt *a, bool *again, dibs_err *err);
 /* Fill dead_ports with ports of dead holders; *is_any when there is something new to try. */
 dibs_status attempt_find_dead(struct attempt *a, bool *is_any, dibs_err *err);

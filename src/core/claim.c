@@ -290,8 +290,7 @@ static dibs_status prepare(struct attempt *a, dibs_batch *used, dibs_err *err)
 
 /* ---- the call ---- */
 
-/* Return whether a single unnamed choice has no candidate: the ledger would have nothing to decide, and the
- * call would only wait for the write lock. */
+/* Return whether a single unnamed choice has no candidate: then do not wait for the write lock. */
 static bool is_hopeless(struct attempt *a)
 {
     if (a->batch->n != 1 || a->batch->key || !a->asks[0].is_choice || a->wants[0].claim.name[0] ||

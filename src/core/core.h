@@ -59,8 +59,7 @@ struct core_index {
     int64_t longest_ms; /* longest cooldown of the pools used so far; older releases are dropped */
 };
 
-/* Ports of our own network namespace that had any socket a moment ago, by protocol; loaded when first needed.
- * Zero it before judging a series of claims. */
+/* Ports of our network namespace that had any socket a moment ago, by protocol. Zero it before a series. */
 struct core_sockets {
     bool is_known[DIBS_PROTO_MAX + 1];
     struct portbits used[DIBS_PROTO_MAX + 1];
@@ -181,8 +180,7 @@ struct core_hosts {
 };
 dibs_status core_claim_on_hosts(struct core *core, const struct call *call, const dibs_request *request,
                                 const struct core_hosts *hosts, dibs_claim *out, dibs_err *err);
-/* End the caller's claims of that name on those hosts, all or none; *n (may be NULL) counts them. TAKEN: a
- * process or lease holds one of them. */
+/* End the caller's claims of that name on those hosts, all or none. TAKEN: one of them has a holder. */
 dibs_status core_release_on_hosts(struct core *core, const struct call *call, const dibs_which *which,
                                   const struct core_hosts *hosts, size_t *n, dibs_err *err);
 /* Find the full name of a project's request: in the group that the directory already has, whatever its branch

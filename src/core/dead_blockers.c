@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds claims of dead holders that block a request. Holders are judged between two transactions, never
- * inside one (P9), and remembered for the call, so that the ledger ends their claims. */
+/* Finds claims of dead holders that block a request, between two transactions, never inside one (P9). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -145,7 +145,7 @@ static dibs_status claim_on(struct on_hosts *o, size_t i, dibs_err *err)
     struct ledger_refusal refusal = { 0 };
     struct ledger_want want = o->want;
     struct ledger_batch batch = { .wants = &want, .n = 1 };
-    char who[512] = "somebody";
+    char who[512] = "another holder";
 
     want.candidates = &o->port;
     want.n_candidates = 1;
@@ -306,7 +306,7 @@ static dibs_status end_on(struct on_hosts *o, size_t i, dibs_err *err)
     if (s != DIBS_OK)
         return s == DIBS_NOT_FOUND ? DIBS_OK : s;
     if (found.holder != DIBS_HELD_BY_NOBODY && !ledger_is_of_this_host(o->core->ledger, o->ledger[i]))
-        return err_set(err, DIBS_TAKEN, "somebody on host %s holds '%s' (port %u); release it there",
+        return err_set(err, DIBS_TAKEN, "host %s has a holder of '%s' (port %u); release it there",
                        o->hosts[i], want->name, found.port);
     const struct ledger_seen seen = { found.id, found.generation, found.lease_until_ms };
     s = ledger_end(o->ledger[i], &there, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &ended,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The in-memory index: which ports have claims, and which cool. It is derived from the ledger and its events,
- * and only advice: an error costs a retry, never a wrong answer. */
+/* The in-memory index of claimed and cooling ports: only advice, an error costs a retry. */
 #include <stdlib.h>
 #include <string.h>
 

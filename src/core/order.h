@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CORE_ORDER_H
 #define DIBS_CORE_ORDER_H
-/* The order in which candidates are tried. Orders are registered by name; each is a pure function from a key
- * and a running number to a position 0..total-1. */
+/* The orders in which candidates are tried: pure functions from a key and a number to a position. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

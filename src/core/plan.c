@@ -472,8 +472,7 @@ size_t plan_runs(struct core *core, const struct plan_choice *choice, struct pla
 uint16_t plan_name_port(const struct call *call, const struct plan_pool *plan, const dibs_claim *claim)
 {
     uint32_t total = plan->size - plan->band;
-    /* Hash the ledger's place, not its salt: a name finds its port again after the ledger was lost, and users
-     * with their own ledgers still differ. */
+    /* Hash the ledger's place, not its salt: a name finds its port again after the ledger was lost. */
     const char *place = call->settings->ledger;
     uint64_t salt = hash_fnv1a(HASH_FNV_BASIS, place, strlen(place));
     const char *name = claim->name;

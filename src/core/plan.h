@@ -23,8 +23,7 @@ struct plan_pool {
 };
 
 struct plan_kind plan_kind_of(const dibs_claim *claim);
-/* Return the plan of a pool from the cache, or make it. The core owns it; it stays valid until PLANS_MAX
- * others have been requested. NULL: out of memory. */
+/* Return the plan of a pool, from the cache if possible. The core owns it. NULL: out of memory. */
 const struct plan_pool *plan_pool_get(struct core *core, const struct call *call, const dibs_pool *pool,
                                       struct plan_kind kind);
 /* Return a copy in which only multiples of `align` are choosable; the caller frees it. NULL: no memory. */

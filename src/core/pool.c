@@ -49,8 +49,7 @@ static void default_pool(const dibs_settings *s, dibs_pool *out)
     (void) text_copy(out->order, sizeof out->order, s->order);
 }
 
-/* Get the pool from the cache. Changes by other processes are seen within a second, those by other hosts as
- * soon as the ledger reports them. */
+/* Get the pool from the cache. A change is seen within a second, one by another host at once. */
 static dibs_status recent_pool(struct core *core, const struct call *call, const char *name, dibs_pool *out,
                                dibs_err *err)
 {

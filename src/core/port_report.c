@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports on a port: the ledger's claims and the kernel's sockets side by side. It probes only a port without
- * an exclusive claim: a holder's server may be about to bind. */
+/* Reports on a port. It probes only without an exclusive claim: a holder's server may be about to bind. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,7 +136,7 @@ static void explain_claim(struct looking *l, dibs_claim *claim)
     if (!claim->is_exclusive)
         add_reason(l->report, DECLARED, "declared by %s, which takes this number without a claim", who);
     else if (is_conflict && life == DIBS_DEAD && !claim->is_kept)
-        add_reason(l->report, DEAD, "was held by %s, who is dead (%s)", who, why);
+        add_reason(l->report, DEAD, "was held by %s, which is dead (%s)", who, why);
     else if (is_conflict)
         add_reason(l->report, HELD, "held by %s%s%s", who, why[0] ? ": " : "", why);
     else
@@ -253,8 +252,7 @@ bool core_socket_uses(const dibs_socket *socket, const dibs_claim *claim)
     return bindings_conflict(claim->bindings, claim->n_bindings, &used, 1);
 }
 
-/* Return whether the socket belongs to a claim that is reported as an obstacle. A claim on another address
- * does not explain a socket that blocks this one. */
+/* Return whether a claim that is reported as an obstacle, on the same address, explains the socket. */
 static bool is_covered(const struct looking *l, const dibs_socket *socket)
 {
     for (size_t i = 0; i < l->report->n_claims; i++) {
@@ -454,8 +452,8 @@ dibs_status core_assert(struct core *core, const struct call *call, const dibs_w
         return DIBS_OK;
     }
     if (!other)
-        return err_set(err, DIBS_TAKEN, "nobody listens on port %u", claim.port);
-    (void) err_set(err, DIBS_TAKEN, "port %u is yours, but somebody else listens on it: %s", claim.port,
+        return err_set(err, DIBS_TAKEN, "no process listens on port %u", claim.port);
+    (void) err_set(err, DIBS_TAKEN, "port %u is yours, but another process listens on it: %s", claim.port,
                    core_owner_text(other, who));
     core_blame_socket(other, err);
     return DIBS_TAKEN;

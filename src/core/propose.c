@@ -159,8 +159,7 @@ static void propose_named(struct attempt *a, const struct plan_pool *plan, struc
     }
 }
 
-/* Return how urgently a want needs a listed port: first wants without another port, then wants whose own port
- * may be taken; a name that has a claim usually needs none. */
+/* Return how urgently a want needs a listed port: more without another port, less with a claim. */
 static int need_of(const struct ask *ask, const struct proposal *p)
 {
     return ask->has_claim ? 2 : p->remembered || p->preferred ? 1 : 0;

@@ -28,8 +28,7 @@ static bool gather(void *ctx, const dibs_claim *claim)
     return chunk->n < CHUNK_CLAIMS;
 }
 
-/* Return whether the project directory is gone. Users of another pid namespace ("uid:N@...") may see it in
- * their mount namespace, so theirs never is. */
+/* Return whether the project directory is gone; unknown ("no") for users of another pid namespace. */
 static bool project_is_gone(const dibs_claim *claim)
 {
     struct stat st;

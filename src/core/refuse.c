@@ -18,11 +18,11 @@ void core_describe(const dibs_claim *c, char *out, size_t size)
 {
     char since[32];
     char ttl[24];
-    char holder[128] = "kept, nobody holds it now";
+    char holder[128] = "kept, without a holder";
     char command[DIBS_COMMAND_MAX + 1];
 
     if (c->is_damaged) {
-        (void) snprintf(out, size, "a damaged record, nobody knows whose; see 'dibs doctor'");
+        (void) snprintf(out, size, "a damaged record of an unknown holder; see 'dibs doctor'");
         return;
     }
     clock_wall_format(c->created_ms, since);
@@ -36,8 +36,8 @@ void core_describe(const dibs_claim *c, char *out, size_t size)
                     c->name[0] ? "'" : "", c->principal, holder, since);
 }
 
-/* Return whether the blocker is the caller's own: a claim held by a process belongs to that process, a lease
- * or a kept claim to its user. */
+/* Return whether the blocker is the caller's own: the same process, or for leases and kept claims the user.
+ * */
 static bool is_own(const dibs_claim *wanted, const dibs_claim *b)
 {
     if (strcmp(wanted->principal, b->principal) != 0)
@@ -105,8 +105,7 @@ static void fill_blocker(dibs_err *err, dibs_relation relation, const dibs_claim
     (void) text_copy(err->blocker.command, sizeof err->blocker.command, b->command);
 }
 
-/* Describe the blocker, and add if its holder is dead: "'web', uid:1000, pid 12 (node), since ... (its holder
- * is gone, but its socket is still bound)". */
+/* Describe the blocker: "'web', uid:1000, pid 12 (node), since ... (why it is not alive)". */
 static void describe_judged(struct core *core, const struct call *call, dibs_claim *b, char *out, size_t size)
 {
     const char *why = "";
@@ -195,7 +194,7 @@ static dibs_status refuse_name(struct core *core, const struct call *call, const
         (void) err_set(err, DIBS_TAKEN, "name '%s' (port %u) is held by %s; %s", wanted->name, b.port, who,
                        b.is_damaged ? "run 'dibs doctor --fix', or use another name"
                        : b.is_orphan
-                           ? "end the process that has its socket ('dibs who' tells), or use another name"
+                           ? "end the process that has its socket ('dibs who' shows it), or use another name"
                            : "wait for its end, use another name, or 'dibs transfer' it");
     fill_blocker(err, DIBS_REL_SAME_NAME, &b, &theirs);
     err->blocker.differs = r->differs || r->breaks_run;

@@ -125,8 +125,7 @@ static dibs_status index_uses(struct repairing *r, dibs_err *err)
     return DIBS_OK;
 }
 
-/* Return the name for a second claim of the same name, a service with several ports: "two/133". Empty: the
- * name would be too long or has too many parts. */
+/* Write the name of a second claim of a service with several ports: "two/133". Empty: not a valid name. */
 static void name_beside(const char *name, uint16_t port, char out[DIBS_NAME_MAX + 1])
 {
     int n = snprintf(out, DIBS_NAME_MAX + 1, "%s/%u", name, port);
@@ -186,8 +185,7 @@ static bool is_missing(const struct repairing *r, size_t i)
            r->uses[i].claim_id == 0;
 }
 
-/* Make the claim for a use. The process of a socket becomes its holder (false: it cannot); a claim from a
- * list is kept until the list drops it. */
+/* Make the claim for a use: held by the process of a socket (false: it cannot hold), or kept for a list. */
 static bool claim_for(struct repairing *r, size_t i, dibs_claim *out)
 {
     const dibs_observed *o = &r->seen[i];
@@ -256,8 +254,7 @@ static bool join(struct chunk *chunk, const dibs_claim *claim, size_t *at)
     return false;
 }
 
-/* Claim the missing uses. If the name already has a claim, use NAME/PORT, and if that has one too, no name: a
- * port in use must get a claim whatever its name. */
+/* Claim the missing uses. If the name has a claim, use NAME/PORT; if that has one, too, no name. */
 static dibs_status restore(struct repairing *r, const struct call *call, struct chunk *chunk, dibs_err *err)
 {
     enum { AS_OBSERVED, BESIDE, WITHOUT_NAME };
@@ -317,7 +314,7 @@ static dibs_status check_lines(struct repairing *r, size_t from, size_t to, stru
         } else if (r->sockets && r->pids[i] == 0) {
             dibs_repair_item item = seen_item(DIBS_REPAIR_UNCLAIMED, &r->seen[i]);
 
-            report(r, &item, "in use without a claim by somebody else (uid %u)",
+            report(r, &item, "in use without a claim by another user (uid %u)",
                    uid_map_above_seen(&r->core->view.users, r->sockets[i].uid));
         } else {
             size_t k = chunk->claim_of[i - from];

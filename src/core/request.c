@@ -64,8 +64,7 @@ static dibs_status fill_bindings(struct core *core, const struct call *call, con
     return DIBS_OK;
 }
 
-/* Read the facts of the process. Cache our own as long as the host's: our pid cannot be reused. Read those of
- * another process each time, unless the caller watches it, because its pid can be reused. */
+/* Read the facts of the process, whose pid can be reused; cache only our own and those of watched ones. */
 static dibs_status identify(struct core *core, const struct call *call, pid_t pid, struct core_self *out,
                             dibs_err *err)
 {

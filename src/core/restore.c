@@ -61,8 +61,8 @@ static bool note_here(void *ctx, const dibs_node *node)
     return !node->is_here;
 }
 
-/* Check that a claim of another host and its principal ("uid:1000@b") name that host. A claim of this host
- * that another host exported becomes local. */
+/* Check that claim and principal ("uid:1000@b") name the same other host. A claim of this host becomes local.
+ * */
 static dibs_status find_home(const char *here, dibs_claim *c, dibs_err *err)
 {
     char *at = strrchr(c->principal, '@');
@@ -70,7 +70,7 @@ static dibs_status find_home(const char *here, dibs_claim *c, dibs_err *err)
     if (!c->node[0])
         return DIBS_OK;
     if (!at || strcmp(at + 1, c->node) != 0)
-        return err_set(err, DIBS_INVALID, "port %u is one of host '%s', and its principal is not", c->port,
+        return err_set(err, DIBS_INVALID, "port %u belongs to host '%s', but its principal does not", c->port,
                        c->node);
     if (strcmp(c->node, here) == 0)
         *at = c->node[0] = '\0';
@@ -92,8 +92,7 @@ static dibs_status check_right(const struct call *call, const dibs_claim *c, dib
     return DIBS_OK;
 }
 
-/* Judge the holder of a restored claim: remove a dead one, leave one of another host for that host to judge.
- * *stays: restore the claim. */
+/* Judge the holder of a restored claim, unless another host must, and remove a dead one. */
 static dibs_status judge_restored(struct core *core, const struct call *call, const char *here, dibs_claim *c,
                                   bool *stays, dibs_err *err)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_LEDGER_CALL_H
 #define DIBS_LEDGER_CALL_H
-/* The call context: the caller, the time, the deadline and the transaction. Every function of core and ledger
- * that needs one of these gets it as an argument; handles hold no state of a call. */
+/* The call context: caller, time, deadline and transaction, passed to every function that needs it. */
 #include <stdbool.h>
 #include <stdint.h>
 

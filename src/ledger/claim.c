@@ -265,7 +265,7 @@ static dibs_status answer_again(struct claiming *k, const struct answer_record *
     dibs_status s = store_get_claim(k->step->store, known->claim_id, &row, k->err);
 
     if (s == DIBS_NOT_FOUND || (s == DIBS_OK && row.claim.generation != known->generation))
-        return err_set(k->err, DIBS_NOT_FOUND, "what was claimed with key '%s' has ended since",
+        return err_set(k->err, DIBS_NOT_FOUND, "a claim made with key '%s' has ended since",
                        k->batch->key->text);
     if (s == DIBS_OK)
         s = ledger_certain(&row.claim, k->err);

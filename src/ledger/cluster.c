@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A ledger that several hosts share: notices of changes, the lease of this host, and the other hosts. For a
- * ledger of one host these functions do nothing. */
+/* A ledger that hosts share: notices, the lease of this host, other hosts. One host: nothing to do. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -77,8 +77,7 @@ static dibs_status end_one(struct step *step, struct claim_record *row, enum led
     return step_end(step, row, kind, err);
 }
 
-/* End one claim, unless it has changed since it was judged; with a token, only the claim of that token. `out`
- * counts, and gets the claim as it was. */
+/* End one claim, unless it has changed since it was judged; with a token, only the claim of that token. */
 static dibs_status end_seen(struct step *step, struct ledger_seen seen, enum ledger_end_how how,
                             const struct record_token *token, struct ledger_ended *out, dibs_err *err)
 {
@@ -364,11 +363,9 @@ dibs_status ledger_restore(struct ledger *ledger, const struct call *call, const
 
 /* ---- drops ---- */
 
-/* End claims in the transaction that makes others (INV-4). A claim whose holder is alive stays (INV-5): it is
- * no longer kept, and ends with its holder. */
+/* End claims in the transaction that makes others (INV-4). A live holder only loses `kept` (INV-5). */
 
-/* Rename a claim whose name goes to another one to NAME/PORT. If that name is taken (another protocol or
- * address), append the claim's id, which is unique. */
+/* Rename a claim whose name goes to another one to NAME/PORT, or NAME/PORT.ID if that is taken. */
 static dibs_status leave_name(struct step *step, dibs_claim *claim, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1];

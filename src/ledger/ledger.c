@@ -259,8 +259,7 @@ static dibs_status find_lost(struct step *step, uint64_t id, uint16_t port, stru
     return s;
 }
 
-/* List one port through its slots, not through all claims. List everything that blocks the port, damaged and
- * missing records included, as a claim of the port would meet it. */
+/* List one port through its slots, with the damaged and missing records that also block it. */
 static dibs_status list_port(struct step *step, struct listing *l, dibs_err *err)
 {
     AUTO(id_list_auto) struct id_list ids = { 0 };

@@ -91,8 +91,7 @@ bool ledger_is_of_this_host(const struct ledger *ledger, const struct ledger *be
 /* Get the number of this host, *rank of *n; *n 0: not shared. False: no number yet, it counts as the last. */
 bool ledger_place(const struct ledger *ledger, uint32_t *rank, uint32_t *n);
 
-/* Let a shared store drop versions from before the last call when they begin to fill it. The daemon of each
- * host calls this at this interval; one of them does the work. */
+/* Let a shared store drop old versions. The daemon of each host calls this; one of them does the work. */
 enum { LEDGER_COMPACT_MS = 60000 };
 void ledger_compact(struct ledger *ledger);
 /* Describe the cluster of the URI within `timeout_ms`. INVALID: such a ledger is not shared. */
@@ -219,14 +218,12 @@ struct ledger_ended {
 dibs_status ledger_end_token(struct ledger *ledger, const struct call *call, const char *token,
                              enum ledger_end_how how, struct ledger_ended *out, dibs_err *err);
 
-/* Check that a claim which is not kept is certainly held. UNAVAILABLE: this host cannot renew its lease.
- * NOT_FOUND: the lease has expired, and the claim is lost. */
+/* Check that a claim is certainly held. UNAVAILABLE: its lease cannot be renewed. NOT_FOUND: it expired. */
 dibs_status ledger_certain(const dibs_claim *claim, dibs_err *err);
 /* Record as events the claims of this host that other hosts have ended; *n counts them. */
 dibs_status ledger_note_lost(struct ledger *ledger, const struct call *call, size_t *n, dibs_err *err);
 
-/* Attach claims in pools of the scope cluster to this host's lease, if they were made before the pool had
- * that scope or the host had a lease; *n counts them. */
+/* Attach claims in pools of the scope cluster that have no lease yet to this host's; *n counts them. */
 dibs_status ledger_attach(struct ledger *ledger, const struct call *call, size_t *n, dibs_err *err);
 
 /* Extend a lease. NOT_FOUND: no such claim or another generation; INVALID: not held by a lease. */

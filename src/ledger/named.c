@@ -130,8 +130,7 @@ static dibs_status own_lease(struct claiming *k, const struct ledger_want *want,
     return step_change(k->step, row, DIBS_EV_RENEWED, k->err);
 }
 
-/* Return whether the claim's port satisfies the request. A claim from the same pool does, even if the pool's
- * ranges have changed since. */
+/* Return whether the claim's port satisfies the request; a claim from the same pool always does. */
 static bool is_asked_for(const dibs_claim *c, const struct ledger_want *want)
 {
     return (!want->required || want->required == c->port) &&
@@ -183,8 +182,7 @@ static dibs_status decide_by_name(struct claiming *k, const struct ledger_want *
     bool differs = is_different(c, want);
 
     *is_done = true;
-    /* Two directories of the same name are two projects: the caller retries with another name. A request with
-     * an explicit group has no project, and uses the name as it is. */
+    /* Two directories of the same name are two projects: the caller retries with another name. */
     if (c->is_damaged || (want->claim.project[0] && strcmp(c->project, want->claim.project) != 0))
         return refuse_name(k, row, false);
     if (!is_over && ledger_certain(c, k->err) != DIBS_OK) /* expired since it was judged */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The changes to a claim that every decision consists of. Each writes the record, its slots, its name and its
- * event together, so that they always agree. */
+/* Changes to a claim. Each writes the record, its slots, its name and its event, so that they agree. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

@@ -28,8 +28,7 @@ struct ledger {
 /* Return the backend of a URI (ledger.c); *rest is the text after its colon. NULL: unknown. */
 const struct store_ops *ledger_backend(const char *uri, const char **rest);
 
-/* Find the claim of a name (named.c); *known is the name's record. If that leads to another claim, search all
- * claims. A damaged claim may have lost its name. */
+/* Find the claim of a name (named.c), if necessary among all claims; *known is the name's record. */
 dibs_status store_find_named(struct store *store, const char *principal, const char *name,
                              struct name_record *known, struct claim_record *out, dibs_err *err);
 

@@ -41,8 +41,7 @@ static dibs_status open_ledger(struct connection *to, struct ledger **out, dibs_
                            "the ledger is turned off (ledger-mode mru)");
         return DIBS_OK;
     }
-    /* A command would have to read the whole ledger from etcd before any decision, and could hold nothing,
-     * because the daemon renews the lease that holders depend on. */
+    /* A command cannot keep the lease alive that holders in etcd depend on: the daemon renews it. */
     if (!to->is_server && ledger_is_cluster(settings->ledger))
         return err_trouble(
             err, DIBS_TROUBLE_NONE,
@@ -102,8 +101,7 @@ static dibs_status open_core(dibs *handle, dibs_err *err)
     return s;
 }
 
-/* Connect to the daemon that the settings name, or open the ledger. A daemon that exists must answer: another
- * ledger would give the same ports again. The handle's settings then say which one is used. */
+/* Connect to the daemon of the settings (it must answer), or open the ledger; record which in settings. */
 static dibs_status open_any(dibs *handle, dibs_err *err)
 {
     dibs_settings *settings = &handle->to->settings;

@@ -132,9 +132,9 @@ static void check_clock(struct doctor *d)
         return;
     if (now.status & STA_UNSYNC)
         doctor_say(d, DIBS_NOTE, "etcd", "nothing: only times that are shown depend on it",
-                   "this host's clock is not kept right by the network");
+                   "this host's clock is not synchronised");
     else
-        doctor_say(d, DIBS_FINE, "etcd", "", "this host's clock is kept right, within %ld ms",
+        doctor_say(d, DIBS_FINE, "etcd", "", "this host's clock is synchronised, within %ld ms",
                    now.maxerror / 1000);
 }
 

@@ -60,8 +60,7 @@ static dibs_status make_directory(const char *path, char dir[PATH_BYTES], dibs_e
     return DIBS_OK;
 }
 
-/* Check that no other user can replace our file: only we may write to its directory, and the one above is
- * ours or sticky (as /tmp is). */
+/* Check that only we may write to the file's directory, and that no other user can replace it. */
 static dibs_status check_directory(const char *path, dibs_err *err)
 {
     char dir[PATH_BYTES];
@@ -75,10 +74,10 @@ static dibs_status check_directory(const char *path, dibs_err *err)
         return s;
     (void) snprintf(up, sizeof up, "%s/..", dir);
     if (lstat(dir, &here) != 0 || stat(up, &above) != 0)
-        return err_os(err, DIBS_UNAVAILABLE, errno, "recently used ports %s: cannot look at its directory",
+        return err_os(err, DIBS_UNAVAILABLE, errno, "recently used ports %s: cannot read its directory",
                       path);
     if (here.st_uid != geteuid() || !S_ISDIR(here.st_mode))
-        fault = "its directory belongs to another user, or is none";
+        fault = "its directory belongs to another user, or is not a directory";
     else if (here.st_mode & (S_IWGRP | S_IWOTH))
         fault = "others may write to its directory";
     else if ((above.st_mode & (S_IWGRP | S_IWOTH)) && !(above.st_mode & S_ISVTX))

@@ -9,13 +9,11 @@ struct connection; /* lib/connection.h */
 /* A connection, and the caller it is used for. */
 struct dibs {
     struct connection *to;
-    /* The caller. Time, deadline and transaction are set only in a handle of handle_with(); otherwise each
-     * function starts its own call. */
+    /* The caller. Time, deadline and transaction are set only in a handle of handle_with(). */
     struct call call;
 };
 
-/* Open the ledger itself, of any kind, without a daemon: mode STRICT for a long-lived process; mode MRU for
- * an engine without a ledger. */
+/* Open the ledger itself, without a daemon; mode MRU: an engine without a ledger. */
 dibs_status handle_open(const dibs_settings *settings, dibs_ledger_mode mode, dibs **out, dibs_err *err);
 /* As dibs_doctor(), for a process that has the ledger open. */
 dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err);

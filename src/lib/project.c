@@ -30,8 +30,7 @@ static bool read_line(const char *path, char out[PATH_BYTES])
     return text_copy(out, PATH_BYTES, text);
 }
 
-/* Find the directory in which git keeps HEAD of the work tree `dir`: "DIR/.git", or the target of the file of
- * that name (linked work tree, submodule). */
+/* Find the directory of git's HEAD for the work tree `dir`: "DIR/.git", or the target of that file. */
 static bool git_directory(const char *dir, char *out, size_t size)
 {
     static const char link[] = "gitdir: ";
@@ -85,8 +84,7 @@ static void make_group(const char *name, const char *branch, char out[DIBS_NAME_
     (void) snprintf(out + n, DIBS_NAME_PART_MAX + 1 - n, "@%s", part);
 }
 
-/* Shorten `dir` to the nearest directory upward that holds `.git`. Skip one that another user owns: in /tmp
- * it could rename all users' projects. */
+/* Shorten `dir` to the nearest one upward with `.git`; skip another user's, which could be in /tmp. */
 static bool find_root(char *dir)
 {
     char path[PATH_BYTES + 8];

@@ -58,7 +58,7 @@ static dibs_status too_late(const struct remote *r, dibs_err *err)
 
     clock_duration_format(r->settings->timeout_ms, timeout);
     return err_trouble(err, DIBS_TROUBLE_NONE,
-                       "daemon socket %.300s: no answer within %s; look whether it works ('dibs doctor'), or "
+                       "daemon socket %.300s: no answer within %s; check it with 'dibs doctor', or "
                        "wait longer with DIBS_TIMEOUT",
                        r->path, timeout);
 }
@@ -92,7 +92,7 @@ dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err)
             "daemon socket %.300s: it is not for you; name another one with DIBS_SOCKET, or none to use "
             "the ledger itself",
             r->path);
-    return why == EAGAIN ? too_late(r, err) : unreachable(r, why, "nobody answers", err);
+    return why == EAGAIN ? too_late(r, err) : unreachable(r, why, "no daemon answers", err);
 }
 
 /* Return whether the connection can be reused: not closed, and no unexpected bytes. */
@@ -179,8 +179,8 @@ static enum outcome receive(const struct exchange *exchange, struct answer *answ
         const char *fault = answer_take(answer, buffer, (size_t) n);
         if (fault) {
             (void) err_trouble(err, DIBS_TROUBLE_NONE,
-                               "daemon socket %.300s: what answers there is no dibs daemon: %s", r->path,
-                               fault);
+                               "daemon socket %.300s: the program that answers is no dibs daemon: %s",
+                               r->path, fault);
             return REFUSED;
         }
     }

@@ -153,8 +153,7 @@ static dibs_status put_duration(const char *value, int64_t low, int64_t high, in
     return DIBS_OK;
 }
 
-/* Store a path. Refuse a relative path in a file: it would mean another place in each directory. A relative
- * path in a call is resolved from the working directory. */
+/* Store a path. A relative one is refused in a file, and resolved from the working directory in a call. */
 static dibs_status put_place(const char *scheme, const char *path, dibs_source source, char *out, size_t size,
                              dibs_err *err)
 {
@@ -424,8 +423,8 @@ static dibs_status read_project(dibs_settings *s, const dibs_project_file *proje
         const dibs_project_setting *p = &project->settings[i];
 
         if (!p->value || !dibs_setting_is_for_projects(p->setting))
-            return err_set(err, DIBS_INVALID, "settings: setting %zu of the manifest is none of a project's",
-                           i);
+            return err_set(err, DIBS_INVALID,
+                           "settings: setting %zu of the manifest is not allowed in a project", i);
         status = settings_set(s, p->setting, p->value, DIBS_FROM_PROJECT, err);
         if (status != DIBS_OK && p->where)
             return err_wrap(err, status, "%s", p->where);

@@ -116,8 +116,7 @@ uint32_t portbits_next_hole(const struct portbits *bits, uint32_t from)
     return next_bit(bits, from, UINT64_MAX);
 }
 
-/* Return the lowest b in low..high that begins a run of `n`. The search continues behind a hole, so that it
- * visits each port once. `high + n - 1` is at most 65535. */
+/* Return the lowest b in low..high that begins a run of `n`; `high + n - 1` is at most 65535. */
 static uint16_t run_between(const struct portbits *bits, uint32_t n, uint32_t align, uint32_t low,
                             uint32_t high)
 {
