@@ -49,7 +49,7 @@ static dibs_status check(const dibs_request *r, dibs_err *err)
             err, DIBS_INVALID,
             "a claim on several hosts is kept: no process and no clock is the same on all of them");
     if (r->mode == DIBS_DECLARED || core_is_noop(r))
-        return err_set(err, DIBS_INVALID, "on several hosts a port is claimed, or dibs chooses it");
+        return err_set(err, DIBS_INVALID, "a claim on several hosts needs a port, or dibs chooses it");
     return DIBS_OK;
 }
 
@@ -167,7 +167,7 @@ static dibs_status claim_on(struct on_hosts *o, size_t i, dibs_err *err)
                        want.claim.name, refusal.blocker.port, o->hosts[i]);
     if (refusal.has_blocker)
         core_describe(&refusal.blocker, who, sizeof who);
-    return err_set(err, DIBS_TAKEN, "port %u cannot be had on host %s: %s has it", o->port, o->hosts[i],
+    return err_set(err, DIBS_TAKEN, "port %u is taken on host %s by %s", o->port, o->hosts[i],
                    refusal.is_busy ? "a process that dibs does not know" : who);
 }
 
@@ -201,7 +201,7 @@ static dibs_status decide(struct on_hosts *o, dibs_err *err)
     if (n == 0)
         return err_set(err, DIBS_EXHAUSTED, "no port of %.200s is free on all %zu hosts", ranges, o->n);
     if (portbits_has(&o->shared, ports[0]))
-        return err_set(err, DIBS_INVALID, "port %u is of a pool of the cluster: it is one host's only",
+        return err_set(err, DIBS_INVALID, "port %u is in a pool of the cluster: only one host can have it",
                        ports[0]);
     s = DIBS_TAKEN;
     for (size_t i = 0; i < n && s == DIBS_TAKEN; i++) {
@@ -222,8 +222,7 @@ static dibs_status prepare(struct on_hosts *o, const dibs_request *r, dibs_err *
         return s;
     if (pool.scope == DIBS_SCOPE_CLUSTER)
         return err_set(err, DIBS_INVALID,
-                       "pool '%s' is the cluster's: a port of it is one host's only, and unique already",
-                       pool.name);
+                       "pool '%s' has the scope cluster: only one host can have a port of it", pool.name);
     if (r->port != 0 && r->pool && !dibs_ranges_contain(&pool.ranges, r->port))
         return err_set(err, DIBS_INVALID, "port %u is not in pool '%s'", r->port, pool.name);
     (void) text_copy(o->want.claim.pool, sizeof o->want.claim.pool, pool.name);

@@ -36,8 +36,7 @@ void core_describe(const dibs_claim *c, char *out, size_t size)
                     c->name[0] ? "'" : "", c->principal, holder, since);
 }
 
-/* Return whether the blocker is the caller's own: the same process, or for leases and kept claims the user.
- * */
+/* Return whether the blocker is the caller's own: its process, or for leases and kept claims its user. */
 static bool is_own(const dibs_claim *wanted, const dibs_claim *b)
 {
     if (strcmp(wanted->principal, b->principal) != 0)
@@ -180,11 +179,10 @@ static dibs_status refuse_name(struct core *core, const struct call *call, const
     describe_ports(want, ports, sizeof ports);
     describe_request(wanted, ports, &b, asked, sizeof asked);
     if (r->breaks_run)
-        (void) err_set(
-            err, DIBS_TAKEN,
-            "name '%s' has port %u, around which the run that is asked for cannot be made; release "
-            "it first, or use another name (it is held by %s)",
-            b.name, b.port, who);
+        (void) err_set(err, DIBS_TAKEN,
+                       "name '%s' has port %u, around which the requested run does not fit; release "
+                       "it first, or use another name (it is held by %s)",
+                       b.name, b.port, who);
     else if (r->differs)
         (void) err_set(err, DIBS_TAKEN,
                        "name '%s' has %s, which is not what is asked for now: %s; release it first, or use "

@@ -391,7 +391,7 @@ static dibs_status check_leaks(struct repairing *r, const struct call *call, str
         if (item.sightings >= SIGHTINGS_TO_DROP)
             item.kind = DIBS_REPAIR_LEAK;
         report(r, &item,
-               item.kind == DIBS_REPAIR_LEAK ? "claimed, but not in use for the %u. time: dropped"
+               item.kind == DIBS_REPAIR_LEAK ? "claimed, but not in use at sighting %u: dropped"
                                              : "claimed, but not in use (sighting %u of 3)",
                item.sightings);
     }

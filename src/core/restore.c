@@ -61,8 +61,7 @@ static bool note_here(void *ctx, const dibs_node *node)
     return !node->is_here;
 }
 
-/* Check that claim and principal ("uid:1000@b") name the same other host. A claim of this host becomes local.
- * */
+/* Check that claim and principal ("uid:1000@b") name the same other host. This host's become local. */
 static dibs_status find_home(const char *here, dibs_claim *c, dibs_err *err)
 {
     char *at = strrchr(c->principal, '@');
@@ -80,12 +79,11 @@ static dibs_status find_home(const char *here, dibs_claim *c, dibs_err *err)
 static dibs_status check_right(const struct call *call, const dibs_claim *c, dibs_err *err)
 {
     char user[sizeof c->principal] = ""; /* without the other host's name */
-    char shown[80] = "";
 
     memcpy(user, c->principal, strlen(c->principal) - (c->node[0] ? strlen(c->node) + 1 : 0));
     if (!is_principal(user))
         return err_set(err, DIBS_INVALID, "port %u: '%s' is no principal of this host; uid:NUMBER is wanted",
-                       c->port, text_safe(c->principal, shown, sizeof shown));
+                       c->port, c->principal);
     if (strcmp(c->principal, call->principal) != 0 && !call->is_admin)
         return err_set(err, DIBS_DENIED, "port %u belongs to %s; you are %s", c->port, c->principal,
                        call->principal);

@@ -290,7 +290,7 @@ static dibs_status answer_known(struct claiming *k, dibs_claim *out, bool *is_kn
             return DIBS_OK;
         *is_known = true;
         if (s == DIBS_OK && (known.digest != k->batch->key->digest || known.n != k->batch->n))
-            return err_set(k->err, DIBS_INVALID, "key '%s' was used before, for something else",
+            return err_set(k->err, DIBS_INVALID, "key '%s' was used before, for another request",
                            k->batch->key->text);
         if (s == DIBS_OK)
             s = answer_again(k, &known, &out[i]);

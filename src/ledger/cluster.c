@@ -118,7 +118,7 @@ dibs_status ledger_beside(struct ledger *ledger, const char *node, struct ledger
 
     if (!cluster)
         return err_set(err, DIBS_INVALID,
-                       "other hosts can be spoken of only in a ledger that they share (etcd://...)");
+                       "other hosts can be named only in a ledger that they share (etcd://...)");
     AUTO(free_auto) struct ledger *self = calloc(1, sizeof *self);
     if (!self)
         return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
@@ -209,7 +209,7 @@ static dibs_status check(struct ledger *ledger, const struct call *call, const c
     if (!sought.found.name[0])
         return err_set(err, DIBS_NOT_FOUND, "no host is called '%.60s' in the cluster", name);
     if (sought.found.is_here)
-        return err_set(err, DIBS_INVALID, "'%s' is this host itself: remove it from another one", name);
+        return err_set(err, DIBS_INVALID, "'%s' is this host: remove it from another host", name);
     if (sought.found.is_alive && !is_forced)
         return err_set(
             err, DIBS_TAKEN,

@@ -67,7 +67,7 @@ dibs_status ledger_commit(struct ledger_tx *tx, struct ledger_span *out, dibs_er
     if (tx->is_spoilt)
         return refuse_spoilt(err);
     if (is_open && ledger_lost_race(ledger)) /* a call of it has already met the conflict */
-        s = err_trouble(err, DIBS_TROUBLE_LOCKED, "others change the ledger all the time; try again");
+        s = err_trouble(err, DIBS_TROUBLE_LOCKED, "too many conflicts with other hosts; try again");
     else if (is_open && tx->lacks_sync)
         s = err_trouble(err, DIBS_TROUBLE_NONE, "a request of the group must survive power loss");
     else if (is_open)

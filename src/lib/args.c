@@ -73,7 +73,7 @@ dibs_status args_batch(const dibs_batch *batch, dibs_err *err)
     for (size_t i = 0; i < batch->n_drops; i++)
         if (!batch->drops[i].claim || !HAS_END(batch->drops[i].claim->name) ||
             batch->drops[i].shared_bytes > strlen(batch->drops[i].claim->name))
-            return err_set(err, DIBS_INVALID, "a claim to drop is missing, or its name has no end");
+            return err_set(err, DIBS_INVALID, "a claim to drop is missing, or its name is not terminated");
     return DIBS_OK;
 }
 

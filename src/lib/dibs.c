@@ -148,7 +148,7 @@ dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
     if (!err)
         err = &local;
     if (!out)
-        return err_set(err, DIBS_INVALID, "opening dibs: no place for the handle");
+        return err_set(err, DIBS_INVALID, "opening dibs: the output for the handle is missing");
     dibs *handle = make_handle();
     if (!handle)
         return err_set(err, DIBS_FAILURE, "opening dibs: out of memory");

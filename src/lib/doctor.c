@@ -49,7 +49,7 @@ static void check_settings(struct doctor *d)
     if (d->settings->unread[0])
         doctor_say(d, DIBS_WARNING, "setting",
                    "let it be read, or set HOME or XDG_CONFIG_HOME to a folder of yours",
-                   "%.600s may not be read: it is passed over", d->settings->unread);
+                   "%.600s is not readable: it is skipped", d->settings->unread);
 }
 
 /* ---- ledger ---- */
@@ -285,7 +285,7 @@ static bool check_claim(void *ctx, const dibs_claim *claim)
     core_describe(&judged, who, sizeof who);
     doctor_say(d, DIBS_WARNING, "claim",
                "if you know that nobody uses it: 'dibs release --force' its name or port",
-               "port %u: it is not known whether its holder lives (%s): %s", claim->port, why, who);
+               "port %u: it is not known whether its holder is alive (%s): %s", claim->port, why, who);
     return !d->is_stopped;
 }
 

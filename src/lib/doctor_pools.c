@@ -56,7 +56,7 @@ static void check_agreement(struct doctor *d, const dibs_pool *pool)
 
     if (pool_is_overruled(d->core, &d->call, pool, how, sizeof how))
         doctor_say(d, DIBS_WARNING, "pool",
-                   "take these settings away here, or change the pool with 'dibs pool set'",
+                   "remove these settings on this host, or change the pool with 'dibs pool set'",
                    "pool '%s' is the cluster's, and settings of this host overrule it: %s", pool->name, how);
 }
 

@@ -119,7 +119,7 @@ dibs_status dibs_project_find(const dibs_settings *settings, const char *dir, di
     dibs_project project = { 0 };
 
     if (!out)
-        return err_set(err, DIBS_INVALID, "no place for the project");
+        return err_set(err, DIBS_INVALID, "the output for the project is missing");
     if (settings && settings->group[0]) { /* a named group is the same in every directory */
         (void) text_copy(project.group, sizeof project.group, settings->group);
         *out = project;

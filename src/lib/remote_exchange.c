@@ -89,7 +89,7 @@ dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err)
     if (why == EACCES || why == EPERM)
         return err_os(
             err, DIBS_UNAVAILABLE, why,
-            "daemon socket %.300s: it is not for you; name another one with DIBS_SOCKET, or none to use "
+            "daemon socket %.300s: you may not use it; name another one with DIBS_SOCKET, or none to use "
             "the ledger itself",
             r->path);
     return why == EAGAIN ? too_late(r, err) : unreachable(r, why, "no daemon answers", err);
@@ -314,7 +314,7 @@ static dibs_status make_key(char out[KEY_TEXT], dibs_err *err)
     uint64_t random[2] = { 0 };
 
     if (getrandom(random, sizeof random, 0) != (ssize_t) sizeof random)
-        return err_os(err, DIBS_FAILURE, errno, "no random numbers to be had");
+        return err_os(err, DIBS_FAILURE, errno, "no random numbers are available");
     (void) snprintf(out, KEY_TEXT, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
     return DIBS_OK;
 }
@@ -332,7 +332,7 @@ static dibs_status ask(struct exchange *exchange, const struct bytes *text, dibs
             return err_trouble(
                 err, DIBS_TROUBLE_NONE,
                 "daemon socket %.300s: the connection was lost before the answer came, so that it is "
-                "not known whether it was done; look before you ask again",
+                "not known whether it was done; check before you repeat it",
                 exchange->r->path);
         if (!goes_on(exchange, &answer, outcome, err))
             break;

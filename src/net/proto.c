@@ -31,7 +31,7 @@ dibs_status dibs_proto_parse(const char *text, dibs_proto *out, dibs_err *err)
     char shown[52];
 
     if (!out)
-        return err_set(err, DIBS_INVALID, "no place for the protocol");
+        return err_set(err, DIBS_INVALID, "the output for the protocol is missing");
     for (dibs_proto proto = DIBS_TCP; text && proto <= DIBS_PROTO_MAX; proto++) {
         if (strcasecmp(text, rows[proto].text) == 0) {
             *out = proto;

@@ -20,7 +20,7 @@
 
 _Static_assert(DIBS_RANGES_TEXT_MAX >= DIBS_RANGES_MAX * (sizeof "65535-65535," - 1),
                "the longest list fits its text");
-_Static_assert(DIBS_RANGES_MAX == 64, "as a message says");
+_Static_assert(DIBS_RANGES_MAX == 64, "a message quotes it");
 
 static const char control_text[] = "control characters are not allowed";
 
@@ -138,7 +138,7 @@ dibs_status dibs_ranges_parse(const char *text, dibs_ranges *out, dibs_err *err)
     dibs_ranges found = { .n = 0 };
 
     if (!out)
-        return err_set(err, DIBS_INVALID, "no place for the port ranges");
+        return err_set(err, DIBS_INVALID, "the output for the port ranges is missing");
     text = text ? text : "";
     for (const char *at = text; *at;) {
         struct item item = { .at = at, .end = strchrnul(at, ',') };
@@ -169,7 +169,7 @@ dibs_status dibs_port_parse(const char *text, uint16_t *out, dibs_err *err)
     const char *why = "is empty";
 
     if (!out)
-        return err_set(err, DIBS_INVALID, "no place for the port");
+        return err_set(err, DIBS_INVALID, "the output for the port is missing");
     if (text && *text)
         why = digits(text, text + strlen(text), &value);
     if (!why && (value == 0 || value > DIBS_PORT_MAX))
@@ -257,7 +257,7 @@ dibs_status dibs_ranges_subtract(const dibs_ranges *ranges, dibs_range without, 
     dibs_ranges left = { .n = 0 };
 
     if (!out || !ranges || ranges->n > DIBS_RANGES_MAX)
-        return err_set(err, DIBS_INVALID, "port ranges: an argument is missing or cannot be");
+        return err_set(err, DIBS_INVALID, "port ranges: an argument is missing or invalid");
     portbits_add_ranges(&bits, ranges);
     portbits_remove_range(&bits, without);
     if (!portbits_ranges(&bits, &left))
