@@ -49,7 +49,7 @@ static void check_settings(struct doctor *d)
     if (d->settings->unread[0])
         doctor_say(d, DIBS_WARNING, "setting",
                    "let it be read, or set HOME or XDG_CONFIG_HOME to a folder of yours",
-                   "%.600s is not readable: it is skipped", d->settings->unread);
+                   "%.600s may not be read: it is skipped", d->settings->unread);
 }
 
 /* ---- ledger ---- */
