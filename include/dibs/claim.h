@@ -75,9 +75,8 @@ typedef struct dibs_claim {
     bool is_damaged;  /* its record is not valid: the port stays blocked until 'dibs doctor --fix' */
     bool is_orphan;   /* the holder is dead, but its socket is still bound */
     dibs_life life;   /* of the holder; ALIVE for a kept claim without one */
-    /* State of the host's lease, to which holders of a cluster's ports are attached. DEAD: it has expired,
-     * and the holder has lost the claim. UNKNOWN: this host cannot renew it now, or another host's claim has
-     * no lease. ALIVE also for claims that need no lease. */
+    /* State of the host's lease that holders of a cluster's ports are attached to; ALIVE if none is needed.
+     * DEAD: it expired, the claim is lost. UNKNOWN: this host cannot renew it, or another host has none. */
     dibs_life node_life;
 } dibs_claim;
 
@@ -96,8 +95,7 @@ typedef struct dibs_request {
     const char *env; /* of a process holder: recorded in the claim, even if it already holds it; NULL: none */
     const char *keeper; /* recorded in the claim of a namespace; NULL: none */
     bool keep;          /* stays without a holder until released */
-    bool is_lookup;  /* `get`: return an existing claim of the name unchanged; TAKEN if the requested port or
-                        bindings differ */
+    bool is_lookup;  /* `get`: return an existing claim of the name; TAKEN if its port or bindings differ */
     bool is_adopted; /* with is_lookup and keep: keep an existing claim from now on, with any holder */
     uint32_t run;    /* this many requests from this one on get adjacent ports; 0 and 1: alone */
     size_t n_bindings;

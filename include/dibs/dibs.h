@@ -44,9 +44,8 @@ DIBS_API const char *dibs_principal_of(const dibs *handle);
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *out,
                                                     dibs_err *err);
 
-/* Claim one port that is free on all of these hosts of a shared ledger, kept for the caller's user and name,
- * on all hosts or on none. out[i] answers hosts[i]. The same name gets the same claims again. DENIED: only an
- * administrator of the daemon may do it. NOT_FOUND: no such host. */
+/* Claim one port on all of these hosts of a shared ledger or on none, kept for the caller's name; the same
+ * name gets the same claims again. out[i] answers hosts[i]. DENIED: not an administrator. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_on_hosts(dibs *handle, const dibs_request *request,
                                                        const char *const *hosts, size_t n, dibs_claim *out,
                                                        dibs_err *err);
@@ -95,9 +94,8 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_claim_transfer(dibs *handle, const dibs_
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_find(dibs *handle, const dibs_which *which, dibs_claim *out,
                                                    dibs_err *err);
 
-/* Find the full name of `name` in a project directory: its group differs when the branch has changed since,
- * or when the group belongs to another directory ("shop~1a2b3c/web"). Requests and dibs_which do this
- * themselves; filters need it. `project` NULL or empty: `name` as it is. */
+/* Find the full name of `name` in a project directory, whose group can differ ("shop~1a2b3c/web"). Requests
+ * and dibs_which do this themselves; filters need it. `project` NULL or empty: `name` as it is. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_name_locate(dibs *handle, const char *name, const char *project,
                                                     char out[DIBS_NAME_MAX + 1], dibs_err *err);
 
@@ -125,9 +123,8 @@ DIBS_API const char *dibs_event_kind_text(dibs_event_kind kind);
 /* List the hosts of a cluster; none for a ledger of one host. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_node_list(dibs *handle, dibs_node_fn fn, void *ctx, dibs_err *err);
 #define DIBS_NODE_FORCE 1u /* even if it is alive */
-/* End all claims of a host that will not come back, *n (may be NULL) of them, and forget the host; kept
- * claims of a namespace stay. NOT_FOUND; DENIED: not an administrator; TAKEN: it is alive; INVALID: it is
- * this host. */
+/* End all claims of a host that will not come back, *n (may be NULL) of them, except kept ones of a
+ * namespace, and forget it. DENIED: not an administrator; TAKEN: it is alive; INVALID: it is this host. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_node_remove(dibs *handle, const char *name, unsigned flags, size_t *n,
                                                     dibs_err *err);
 
@@ -153,8 +150,7 @@ typedef struct dibs_socket {
     uint32_t uid;
     int32_t pid; /* 0: unknown */
     uint64_t inode;
-    bool is_holders; /* the claim's holder has it; for a kept claim without one: a process of the same user
-                        that works in the claim's project */
+    bool is_holders; /* the claim's holder has it, or for a kept claim a process that works in its project */
     bool serves;     /* it listens or receives datagrams; else it is only bound or connected */
     char command[DIBS_COMMAND_MAX + 1];
 } dibs_socket;
@@ -265,10 +261,9 @@ typedef struct dibs_range_snapshot {
 DIBS_API DIBS_MUST_USE dibs_status dibs_snapshot_import(dibs *handle, const char *pool,
                                                         const dibs_range_snapshot *snapshot,
                                                         size_t *n_claimed, dibs_err *err);
-/* Write the claims of a full snapshot with new tokens, all or nothing, and set its pools. A claim that exists
- * already (same principal, name, port and bindings) stays unchanged. A dead holder (a process, an expired
- * lease, anything of another boot) is dropped: such a claim is restored only if kept. INVALID: dibs cannot
- * have written it. */
+/* Write the claims and pools of a full snapshot, with new tokens, all or nothing. A claim that exists already
+ * (same principal, name, port and bindings) stays unchanged. Dead holders (also of another boot) are dropped:
+ * such a claim is restored only if kept. INVALID: dibs cannot have written it. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_restore(dibs *handle, const dibs_snapshot *snapshot,
                                                       size_t *n_restored, dibs_err *err);
 

@@ -7,9 +7,8 @@
 /* Port numbers are 16 bits wide; 0 means "none" everywhere. */
 #define DIBS_PORT_MAX 65535
 
-/* A requested name is at most group/role/instance/component/port: five parts of at most 63 bytes (as a DNS
- * label or a Kubernetes name). A claim that gave its name to another one has its number as a sixth part. With
- * five slashes: */
+/* A requested name is at most group/role/instance/component/port, parts of at most 63 bytes (a DNS label). A
+ * claim that gave its name to another one has its number as a sixth part. With five slashes: */
 #define DIBS_NAME_PART_MAX 63
 #define DIBS_NAME_PARTS_MAX 5
 #define DIBS_NAME_MAX 383

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_NET_H
 #define DIBS_NET_H
-/* Protocols, addresses, ports, port ranges, bands, and when two of them conflict.
- *
- * Plain values, no I/O. Each parser accepts the whole text or refuses it; outputs are written only on
- * success. NULL is refused (INVALID), or treated as an empty value: an empty list, an address that equals
- * none. */
+/* Protocols, addresses, ports, port ranges, bands, and when two of them conflict: plain values, no I/O. Each
+ * parser accepts the whole text or refuses it. NULL is INVALID, or treated as an empty value. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,8 +19,7 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_proto_parse(const char *text, dibs_proto
 DIBS_API const char *dibs_proto_text(dibs_proto proto);
 
 /* Parse "127.0.0.1", "::1", "[::1]", "*" and "::" (both the dual-stack wildcard), "0.0.0.0", "localhost" (two
- * addresses) into one or two addresses. A v4-mapped address becomes IPv4. Any other host name is refused,
- * never looked up. */
+ * addresses). A v4-mapped address becomes IPv4. Any other host name is refused, never looked up. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_address_parse(const char *text, dibs_address out[2], size_t *n,
                                                       dibs_err *err);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_SETTINGS_H
 #define DIBS_SETTINGS_H
-/* Settings: flags > environment > project's manifest > user file > /etc/dibs/dibs.yaml > defaults.
- *
- * They are parsed and checked once into one value, which then never changes (D16). */
+/* Settings: flags > environment > project's manifest > user file > /etc/dibs/dibs.yaml > defaults, parsed and
+ * checked once into one value, which then never changes (D16). */
 #include "dibs/claim.h"
 
 #ifdef __cplusplus
@@ -121,8 +120,7 @@ DIBS_API void dibs_setting_format(const dibs_settings *settings, dibs_setting se
 DIBS_API DIBS_MUST_USE dibs_status dibs_duration_parse(const char *text, int64_t *ms, dibs_err *err);
 
 /* Check an absolute name: 1 to 5 parts with '/' between them, or a sixth that is a number (see dibs_drop).
- * INVALID: empty parts, control characters, blanks, broken UTF-8, "." and "..", and a name that is only a
- * number. */
+ * INVALID: empty parts, "." and "..", control characters, blanks, broken UTF-8, only a number. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_name_check(const char *name, dibs_err *err);
 
 /* The project of a directory: that of its manifest (settings->project_dir), else the nearest directory upward

@@ -80,8 +80,7 @@ typedef enum dibs_trouble {
     DIBS_TROUBLE_REMOTE,     /* on a network file system */
 } dibs_trouble;
 
-/* On the caller's stack: no allocation, no free, no thread-local. Meaningful only
- * after a failure. */
+/* On the caller's stack, without allocation. Meaningful only after a failure. */
 typedef struct dibs_err {
     dibs_status code;
     int os_errno; /* 0 unless a system call failed */

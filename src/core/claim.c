@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Claims ports: plan candidates, let the ledger decide, and react to its refusal.
  *
- * A choice escalates only as far as needed: first along the order without the index (a short-lived process
- * does not load it), then by the index, then by the reloaded index, then over the claims of dead holders. A
- * requested number is tried once, and again when its blockers turn out to be dead. Holders are judged between
- * two transactions, never inside one (P9). */
+ * A choice escalates only as far as needed: first along the order without the index, then by the index, then
+ * by the reloaded index, then over the claims of dead holders. A requested number is tried again only when
+ * its blockers are dead. Holders are judged between two transactions, never inside one (P9). */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CORE_CORE_H
 #define DIBS_CORE_CORE_H
-/* The engine: request -> plan -> commit -> result.
- *
- * It plans by index, bands, order and mode; the ledger decides; the probe asks the kernel. The caller passes
- * in the clock and the settings. */
+/* The engine: request -> plan -> commit -> result. It plans by index, bands, order and mode; the ledger
+ * decides; the probe asks the kernel. The caller passes in the clock and the settings. */
 #include "base/clock.h"
 #include "core/order.h"
 #include "dibs/dibs.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Claims one number that is free on several hosts, on all of them or on none.
- *
- * Each host gets a kept claim with the same name and user. A process there holds it by its name, and releases
- * it there; another host can release it while it has no holder. Ports of cluster pools are unique to one host
- * and are not chosen. Only this host can probe, when it is one of them. */
+/* Claims one number that is free on several hosts, on all of them or on none. Each host gets a kept claim
+ * with the same name and user, outside of cluster pools; a process there holds it by its name. Only this host
+ * can probe, if it is one of them. */
 #include <stdlib.h>
 #include <string.h>
 

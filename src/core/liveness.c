@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Judges whether a claim is still held (INV-5): a process by its identity; a lease by its end, and then by a
- * socket of the same user. A dead holder whose socket is still bound (an inherited descriptor) is an orphan.
- * Never called while the ledger's write lock is held. */
+/* Judges whether a claim is still held (INV-5), by process identity, lease and sockets. A dead holder whose
+ * socket is still bound is an orphan. Never called while the ledger's write lock is held. */
 #include <string.h>
 
 #include "core/core.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the full name of a project's request.
  *
- * Two clones can have the same directory name, and branches change: a directory must never get the port of
- * another one, and `git switch` must not move a port. A directory keeps the group that its names have,
- * claimed or remembered. A directory without names gets the requested group if no other directory uses it,
- * else that group with a hash of its path as suffix. */
+ * A directory must never get the port of another one with the same name, and `git switch` must not move a
+ * port. So a directory keeps the group that its names have. One without names gets the requested group if no
+ * other directory uses it, else that group with a hash of its path as suffix. */
 #include <stdio.h>
 #include <string.h>
 

@@ -38,9 +38,8 @@ const struct order *order_at(size_t i);
 uint32_t order_position(struct order_walk walk, uint64_t k, uint32_t total);
 /* DCP's step function (seeds 1.4): `x` is hash div total. */
 uint32_t order_dcp_step(uint32_t total, uint64_t x);
-/* A walk from the ledger's cursor in pieces of ORDER_PIECE neighbours. Successive claims are neighbours, so a
- * commit writes few blocks of a shared ledger, or few pages of a file (10 instead of 52 for a group of 64).
- * Each host that shares a pool has its own home pieces, which it walks first. */
+/* A walk from the ledger's cursor in pieces of ORDER_PIECE neighbours, so that a commit writes few blocks or
+ * pages (10 instead of 52 for a group of 64). Each host that shares a pool walks its home pieces first. */
 enum { ORDER_PIECE = 64 };
 struct order_place { /* host number `rank` of `n`; n 0: the ledger is not shared */
     uint32_t rank, n;

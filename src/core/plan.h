@@ -40,8 +40,7 @@ struct plan_choice {
 };
 
 /* Return up to `max` ports that the index believes free: free upper, cooling upper (oldest first), free
- * lower, cooling lower, then ports claimed on other addresses. Without a loaded index: ports of the upper
- * band in the pool's order. */
+ * lower, cooling lower, ports claimed on other addresses. Without an index: upper ports in order. */
 size_t plan_ports(struct core *core, const struct plan_choice *choice, uint16_t *out, size_t max);
 
 /* The same, from sets of ports that the caller has computed for several hosts. */

@@ -274,15 +274,15 @@ static dibs_status refuse_foreign(struct core *core, const struct call *call, co
                                           .bindings = wanted->bindings,
                                           .n = wanted->n_bindings };
     dibs_port_report report = { 0 };
-    const dibs_socket *stranger = NULL;
+    const dibs_socket *foreign = NULL;
     char address[DIBS_ADDRESS_TEXT_MAX + 1];
     char who[CORE_OWNER_TEXT];
 
     (void) core_port_sockets(core, call, &question, &report, NULL);
     for (size_t i = report.n_sockets; i-- > 0;)
         if (core_socket_uses(&report.sockets[i], wanted))
-            stranger = &report.sockets[i];
-    if (!stranger) {
+            foreign = &report.sockets[i];
+    if (!foreign) {
         (void) err_set(err, DIBS_TAKEN,
                        "port %u is in use by a socket that no claim covers and that the kernel does not "
                        "show; " OTHERWISE,
@@ -293,10 +293,10 @@ static dibs_status refuse_foreign(struct core *core, const struct call *call, co
                           err);
         return DIBS_TAKEN;
     }
-    dibs_address_format(&stranger->address, address);
+    dibs_address_format(&foreign->address, address);
     (void) err_set(err, DIBS_TAKEN, "port %u is in use on %s %s by a process without a claim: %s; " OTHERWISE,
-                   port, dibs_proto_text(stranger->proto), address, core_owner_text(stranger, who));
-    core_blame_socket(stranger, err);
+                   port, dibs_proto_text(foreign->proto), address, core_owner_text(foreign, who));
+    core_blame_socket(foreign, err);
     return DIBS_TAKEN;
 }
 

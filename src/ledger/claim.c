@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The claim decision, all of a batch or nothing: first the name's own claim; else for each candidate the
- * conflicts, without dead blockers, and then the probe, all under the write lock. The first candidate that
- * passes is written. Holders were judged before, and only for their generation then (INV-5). */
+/* The claim decision, all of a batch or nothing, under the write lock: the name's own claim, or the first
+ * candidate without living blockers that passes the probe. Holders were judged before (INV-5). */
 #include <assert.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A ledger that hosts share: notices, the lease of this host, other hosts. One host: nothing to do. */
+/* Ledgers that several hosts share: notices, this host's lease, other hosts. No-ops for one host's ledger. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -41,17 +41,17 @@ bool ledger_stays(const dibs_claim *claim, enum ledger_end_how how, int64_t boot
 static dibs_status unhold(struct step *step, struct claim_record *row, enum ledger_end_how how, dibs_err *err)
 {
     dibs_claim *c = &row->claim;
-    dibs_process nobody = { 0 };
+    dibs_process none = { 0 };
     bool is_lease = is_borrowed(c, how, step->call->now.boot_ms);
 
     if (is_lease)
-        memcpy(nobody.boot_id, c->process.boot_id, sizeof nobody.boot_id);
+        memcpy(none.boot_id, c->process.boot_id, sizeof none.boot_id);
     else
         c->lease_ttl_ms = c->lease_until_ms = 0;
     if (c->holder == DIBS_HELD_BY_PROCESS) /* they describe that process */
         c->command[0] = c->env[0] = '\0';
     c->holder = is_lease ? DIBS_HELD_BY_LEASE : DIBS_HELD_BY_NOBODY;
-    c->process = nobody;
+    c->process = none;
     if (how == LEDGER_END_UNKEEP)
         step_unkeeps(step, c);
     c->is_kept = c->is_kept && how != LEDGER_END_UNKEEP;

@@ -38,9 +38,8 @@ struct portbits;
 /* Get the ports that other hosts changed since the last call. False: any port may have changed. */
 bool ledger_changed_elsewhere(struct ledger *ledger, struct portbits *out);
 
-/* Get a lease for this host, and renew it. The claims of this handle in pools of the scope cluster are
- * attached to it: when it expires, their holders are dead for all hosts. Does nothing for a ledger of one
- * host. TAKEN: another machine has that name. */
+/* Get a lease for this host, and renew it; claims of this handle in cluster pools are attached to it and end
+ * with it. Does nothing for a ledger of one host. TAKEN: another machine has that name. */
 dibs_status ledger_join(struct ledger *ledger, int64_t ttl_ms, const char *boot_id, dibs_err *err);
 /* The ledger may be NULL. */
 void ledger_lease(const struct ledger *ledger, struct ledger_lease *out);
@@ -55,10 +54,9 @@ dibs_status ledger_node_remove(struct ledger *ledger, const struct call *call, c
                                bool is_forced, size_t *n, dibs_err *err);
 
 /* ---- one transaction of several calls ---- */
-/* Begin a write transaction that the calls with this call.tx share; each still succeeds or fails alone, and
- * is answered after ledger_commit(). `is_synced`: the commit survives power loss. If a call needs that
- * (INV-2: it makes, changes or ends a kept claim) and it is not set, the commit fails, ledger_lacked_sync()
- * is true, and the caller repeats all calls with it. */
+/* Begin a write transaction that calls share through call.tx; each still succeeds or fails alone.
+ * `is_synced`: the commit survives power loss. If a call needs that (INV-2: a kept claim) without it, the
+ * commit fails, ledger_lacked_sync() is true, and the caller repeats all calls with it. */
 struct ledger_tx *ledger_begin(struct ledger *ledger, bool is_synced);
 bool ledger_lacked_sync(const struct ledger *ledger);
 /* The same for calls that only read. NULL: see `err`. */
@@ -77,8 +75,7 @@ dibs_status ledger_commit_all(struct ledger_tx *const *txs, size_t n, dibs_err *
 void ledger_rollback(struct ledger_tx *tx); /* NULL is fine */
 
 /* The one retry rule: return whether a decision or commit failed by a conflict with another host, and time
- * and tries are left. A commit of many calls has fewer tries: it conflicts more often, and its callers then
- * retry in smaller groups. Begin with *n_tries 0. */
+ * and tries are left. A commit of many calls has fewer tries: its callers retry in smaller groups. */
 enum { LEDGER_TRIES_MAX = 1024 }; /* of one call; the deadline comes sooner */
 bool ledger_try_again(const struct ledger *ledger, const struct call *call, size_t n_calls,
                       unsigned *n_tries);
@@ -285,9 +282,8 @@ dibs_status ledger_sighted(struct ledger *ledger, const struct call *call, const
 dibs_status ledger_not_leaked(struct ledger *ledger, const struct call *call, const uint64_t *ids, size_t n,
                               dibs_err *err);
 
-/* Write claims and pools with new ids, generations and tokens, all or nothing. An identical claim is skipped,
- * a conflicting one fails with TAKEN, an invalid one with INVALID. With `refused` (one for each claim,
- * zeroed) these errors go there, and the other claims are written. */
+/* Write claims and pools with new ids and tokens, all or nothing. An identical claim is skipped; TAKEN: a
+ * conflict. With `refused` (one for each claim, zeroed) errors go there, and the other claims are written. */
 dibs_status ledger_restore(struct ledger *ledger, const struct call *call, const dibs_snapshot *snapshot,
                            size_t *n_restored, dibs_err *refused, dibs_err *err);
 

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_LIB_REMOTE_H
 #define DIBS_LIB_REMOTE_H
-/* The library's functions over the Unix socket of a daemon.
- *
- * The connection is kept alive; each call ends within the settings' timeout. A request whose answer is lost
- * is sent again within that time, because the daemon may have restarted. A claim carries a key, so that a
- * request sent twice claims once. */
+/* The library's functions over the Unix socket of a daemon. A request whose answer is lost is sent again
+ * within the timeout, because the daemon may have restarted; a claim has a key, so that it is made once. */
 #include "base/auto.h"
 #include "base/bytes.h"
 #include "codec/wire.h"

@@ -5,8 +5,7 @@
  * - a single port, "100", is a range (Kubernetes yes, DCP no);
  * - port 0 is always refused (Kubernetes accepts it, DCP does not);
  * - blanks inside, "100 - 200", are accepted (DCP yes, Kubernetes no);
- * - a text without a port, "" or ",", is refused (Kubernetes accepts ""). Items of a list are merged in a bit
- * set: only the number of merged pieces is limited. */
+ * - a text without a port, "" or ",", is refused (Kubernetes accepts ""). */
 #include <stdio.h>
 #include <string.h>
 
