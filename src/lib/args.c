@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Checks the arguments of the public functions (declared in verb.h). */
 #include "lib/verb.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* One request to the daemon and its answer, repeated within the deadline where that is safe. */
 #include "lib/remote.h"
 
 #include <errno.h>
