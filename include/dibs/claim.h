@@ -26,7 +26,7 @@ typedef enum dibs_holder { DIBS_HELD_BY_NOBODY = 0, DIBS_HELD_BY_PROCESS, DIBS_H
 /* Liveness has three values; dead is final (INV-5). */
 typedef enum dibs_life { DIBS_ALIVE = 0, DIBS_DEAD, DIBS_UNKNOWN } dibs_life;
 
-/* Which process: never by wall time, never by pid alone. */
+/* The identity of a process, independent of wall time and of pid reuse. */
 typedef struct dibs_process {
     char boot_id[DIBS_BOOT_ID_MAX + 1];
     uint64_t pidns;       /* inode of the pid namespace in which `pid` counts */
@@ -50,7 +50,7 @@ typedef struct dibs_claim {
     dibs_process process;   /* of a process holder; boot_id also of a lease */
     int64_t lease_ttl_ms;   /* of a lease */
     int64_t lease_until_ms; /* CLOCK_BOOTTIME */
-    uint32_t uid;           /* whose sockets are the holder's */
+    uint32_t uid;           /* the user whose sockets are the holder's */
     uint64_t netns;         /* inode of the network namespace the claim was made in */
     int64_t created_ms;     /* wall clock, for people */
     int64_t changed_ms;
@@ -61,63 +61,54 @@ typedef struct dibs_claim {
     char pool[DIBS_POOL_NAME_MAX + 1];
     char command[DIBS_COMMAND_MAX + 1];
     char project[DIBS_PROJECT_MAX + 1];
-    char env[DIBS_ENV_MAX + 1];       /* variables that its process was started with: "PORT=20001 API=20002";
-                                         empty: not known */
-    char keeper[DIBS_KEEPER_MAX + 1]; /* in a cluster: the object for which it is kept, "StatefulSet/web", or
-                                         "Pod" for those that have it; empty: none */
-    uint16_t run; /* so many adjacent ports were claimed together, of which this is the first; 1: it alone; 0:
-                     made before this was recorded */
-    char token[DIBS_TOKEN_MAX + 1]; /* empty in listings and for others' claims */
-    char node[DIBS_NODE_MAX + 1];   /* of a cluster: the host that it is of; empty: this one */
+    char env[DIBS_ENV_MAX + 1];       /* variables of its process: "PORT=20001 API=20002"; empty: unknown */
+    char keeper[DIBS_KEEPER_MAX + 1]; /* object it is kept for: "StatefulSet/web", or "Pod"; empty: none */
+    uint16_t run;                   /* first of this many ports claimed as a run; 1: alone; 0: not recorded */
+    char token[DIBS_TOKEN_MAX + 1]; /* empty in listings and for claims of others */
+    char node[DIBS_NODE_MAX + 1];   /* in a cluster: the host of the claim; empty: this host */
 
-    /* Filled by the library in answers, never stored. */
-    bool was_there;   /* the name had this claim already */
+    /* The library fills these in answers; the ledger does not store them. */
+    bool was_there;   /* the name already had this claim */
     bool was_kept;    /* ... and it was kept before this call */
     bool is_degraded; /* from the MRU fallback: not in the ledger, cannot be released */
-    bool is_narrowed; /* the host has no IPv6: "*" or "localhost" became IPv4 alone */
+    bool is_narrowed; /* the host has no IPv6: "*" or "localhost" became IPv4 only */
     bool is_damaged;  /* its record is not valid: the port stays blocked until 'dibs doctor --fix' */
     bool is_orphan;   /* the holder is dead, but its socket is still bound */
     dibs_life life;   /* of the holder; ALIVE for a kept claim without one */
-    /* State of the host's lease, to which holders of a cluster's ports are attached. DEAD: it has expired,
-     * and the holder has lost the claim. UNKNOWN: this host cannot renew it now, or another host's claim is
-     * attached to none. ALIVE also for claims that need no lease. */
+    /* State of the host's lease that holders of a cluster's ports are attached to; ALIVE if none is needed.
+     * DEAD: it expired, the claim is lost. UNKNOWN: this host cannot renew it, or another host has none. */
     dibs_life node_life;
 } dibs_claim;
 
-/* One claim that is wanted. Zero means: unnamed, random, default pool, tcp on "*",
- * no holder. Strings are borrowed for the call. */
+/* One wanted claim. Zero: unnamed, random, default pool, tcp on "*", no holder. Strings are borrowed. */
 typedef struct dibs_request {
-    const char *name;          /* absolute name without leading slash; NULL: unnamed */
-    const char *project;       /* directory the name belongs to (its group may change by that, see
-                                  dibs_name_locate); NULL: the name is meant as it is */
-    const char *pool;          /* NULL: the settings' pool, and a port outside of it may be named too */
-    const dibs_ranges *ranges; /* instead of a pool; NULL: the pool's. A pool or ranges that are given count
-                                  for a claim that the name has, too: TAKEN if its port is outside */
+    const char *name;    /* absolute name without leading slash; NULL: unnamed */
+    const char *project; /* directory of the name, see dibs_name_locate(); NULL: use the name as it is */
+    const char *pool;    /* NULL: the settings' pool; the port may then be outside of it */
+    const dibs_ranges *ranges; /* instead of a pool; NULL: the pool's. A pool or ranges also apply to an
+                                  existing claim of the name: TAKEN if its port is outside */
     dibs_mode mode;
     uint16_t port; /* for the modes that name one */
     dibs_holder holder;
     int32_t pid;     /* of a process holder, in the caller's pid namespace; 0: the caller */
     int64_t ttl_ms;  /* of a lease */
-    const char *env; /* of a process holder: recorded in the claim, also when it holds it already; NULL: none
-                      */
-    const char *keeper; /* of a namespace's claim, in the ledger itself: recorded in the claim; NULL: none */
+    const char *env; /* of a process holder: recorded in the claim, even if it already holds it; NULL: none */
+    const char *keeper; /* recorded in the claim of a namespace; NULL: none */
     bool keep;          /* stays without a holder until released */
-    bool is_lookup;  /* `get`: a claim that the name has is answered as it is; TAKEN if a port or bindings are
-                        asked for and it has others */
-    bool is_adopted; /* with is_lookup and keep: an existing claim is kept from now on, with any holder */
-    uint32_t run; /* this request and those after it, so many together, get adjacent ports; 0 and 1: alone */
+    bool is_lookup;  /* `get`: return an existing claim of the name; TAKEN if its port or bindings differ */
+    bool is_adopted; /* with is_lookup and keep: keep an existing claim from now on, with any holder */
+    uint32_t run;    /* this many requests from this one on get adjacent ports; 0 and 1: alone */
     size_t n_bindings;
     dibs_binding bindings[DIBS_BINDINGS_MAX];
 } dibs_request;
 
-/* A claim of the caller that ends in the same transaction that makes others. If its holder is alive, it is
- * only no longer kept, and ends with its holder. A claim that has changed since is skipped. */
+/* A claim of the caller to end in the transaction that makes others. If its holder is alive, it is only no
+ * longer kept, and ends with its holder. A claim that has changed since is skipped. */
 typedef struct dibs_drop {
-    const dibs_claim *claim; /* as it was listed, judged */
-    bool frees_name;         /* a request of the same batch has its name: if it does not end, it is called
-                                NAME/PORT from now on, and a NAME of five parts that is free and asked for with
-                                that very port has it again */
-    bool stays;              /* others use it than its holder: it does not end, and is kept as before */
+    const dibs_claim *claim; /* as listed, with its life */
+    bool frees_name; /* a request of the batch takes its name: if it does not end, rename it NAME/PORT; a
+                        later request for a free NAME of five parts with that port renames it back */
+    bool stays;      /* others than its holder use it: it does not end, and is kept as before */
     uint32_t shared_bytes; /* a held claim whose name begins with this many bytes of this one's name uses it:
                               unless it stays, the batch is TAKEN (DIBS_REL_USES); 0: no claim uses it */
 } dibs_drop;
@@ -125,18 +116,18 @@ typedef struct dibs_drop {
 typedef struct dibs_batch {
     const dibs_request *requests;
     size_t n;               /* 0 without drops is a no-op */
-    const dibs_drop *drops; /* ended first, in the same step */
+    const dibs_drop *drops; /* ended first, in the same transaction */
     size_t n_drops;
     bool is_contiguous; /* request i gets base + i; all must be random */
-    uint32_t align;     /* of the base, also when it is one alone; 0 and 1: none */
-    bool is_dry_run;    /* the same decisions, then nothing is kept */
-    const char *key; /* a caller that does not know whether a call succeeded repeats it with the same key and
-                        gets the same claims; 128 bytes at most; NULL: none. Keys expire with their events */
+    uint32_t align;     /* of the base, also of a single port; 0 and 1: none */
+    bool is_dry_run;    /* make the same decisions, but commit nothing */
+    const char *key;    /* idempotency key: a repeated call with the same key returns the same claims; at most
+                           128 bytes; NULL: none. Keys expire with their events */
 } dibs_batch;
 
 typedef enum dibs_scope { DIBS_SCOPE_HOST = 0, DIBS_SCOPE_CLUSTER } dibs_scope;
 
-enum { DIBS_BAND_AUTO = -1 }; /* band by formula; 0 is off; else that many ports */
+enum { DIBS_BAND_AUTO = -1 }; /* by formula; 0: no band; else that many ports */
 
 typedef struct dibs_pool {
     char name[DIBS_POOL_NAME_MAX + 1];
@@ -145,7 +136,7 @@ typedef struct dibs_pool {
     int32_t band;
     int64_t cooldown_ms;
     char order[32];  /* name in the registry of orders */
-    bool is_rebuilt; /* a controller has written all claims of the cluster's pods into the ledger */
+    bool is_rebuilt; /* a controller has recorded all claims of the cluster's pods */
 } dibs_pool;
 
 typedef struct dibs_pool_usage {
@@ -185,17 +176,17 @@ typedef struct dibs_event {
     char name[DIBS_NAME_MAX + 1];
 } dibs_event;
 
-/* Which events: those with a number above `since`, ascending. */
+/* Events with a number above `since`, ascending. */
 typedef struct dibs_event_query {
     uint64_t since;
     size_t limit; /* 0: all */
-    bool newest;  /* the last `limit` of them instead of the first */
+    bool newest;  /* the last `limit` events instead of the first */
 } dibs_event_query;
 
 /* A host that shares the ledger with others. */
 typedef struct dibs_node {
     char name[DIBS_NODE_MAX + 1];
-    bool is_here;  /* it is this one */
+    bool is_here;  /* it is this host */
     bool is_alive; /* its daemon has a lease */
 } dibs_node;
 typedef bool (*dibs_node_fn)(void *ctx, const dibs_node *node);

@@ -4,10 +4,10 @@
 /* libdibs: a port that is yours.
  *
  * One handle may be used by one thread at a time; open one per thread, and a new one after a fork. A callback
- * must not use the handle that calls it: that, a missing argument, and a value that cannot be are INVALID,
- * and change nothing. Every function that can fail returns dibs_status and fills `err` (may be NULL) only on
+ * must not use the handle that calls it: that, a missing argument, or an invalid value returns INVALID and
+ * changes nothing. Every function that can fail returns dibs_status and fills `err` (may be NULL) only on
  * failure. Out-parameters are written only on success. Every call ends within the settings' timeout; reap,
- * repair and doctor go in steps that each do. */
+ * repair and doctor have it for each of their steps. */
 #include "dibs/claim.h"
 #include "dibs/net.h"
 #include "dibs/settings.h"
@@ -22,21 +22,21 @@ typedef struct dibs dibs; /* opaque */
 /* "0.1.0" */
 DIBS_API const char *dibs_version(void);
 
-/* `settings` NULL: dibs_settings_load() without flags. The handle keeps a copy, whose `socket` then says what
- * is used: the path of a daemon, which does everything from then on, or "none". A daemon that is named, or
- * that is there, must answer: else UNAVAILABLE, never another ledger. With the ledger mode `fallback` this
- * succeeds when the ledger is missing, unwritable or full; dibs_is_degraded() reports it. On DIBS_OK the
- * caller owns *out and ends it with dibs_close(). */
+/* Open a handle. `settings` NULL: dibs_settings_load() without flags. The handle keeps a copy, whose `socket`
+ * then says what is used: the path of a daemon, which does everything, or "none". A daemon that is configured
+ * or found must answer: otherwise UNAVAILABLE, never another ledger. With the ledger mode `fallback` this
+ * succeeds when the ledger is missing, unwritable or full; dibs_is_degraded() reports it. The caller owns
+ * *out and ends it with dibs_close(). */
 DIBS_API DIBS_MUST_USE dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err);
 /* NULL is fine. Claims stay. */
 DIBS_API void dibs_close(dibs *handle);
-/* Without a handle these four answer 0, false, NULL and "". */
-/* Now on the clock that leases are measured with: CLOCK_BOOTTIME of the host, in a time namespace too. */
+/* Without a handle these four return 0, false, NULL and "". */
+/* Return the time of the clock for leases: CLOCK_BOOTTIME of the host, in a time namespace too. */
 DIBS_API int64_t dibs_boot_ms(const dibs *handle);
-/* Works without its ledger? `why` (may be NULL) gets the reason. */
+/* Return whether the handle works without its ledger; `why` (may be NULL) gets the reason. */
 DIBS_API bool dibs_is_degraded(const dibs *handle, char *why, size_t why_size);
 DIBS_API const dibs_settings *dibs_settings_of(const dibs *handle);
-/* Whose claims the handle makes: "uid:1000"; to a daemon outside of one's pid namespace
+/* Return the principal of the handle's claims: "uid:1000"; with a daemon outside the pid namespace
  * "uid:1000@4026532321.239373"; "" when the daemon does not answer. */
 DIBS_API const char *dibs_principal_of(const dibs *handle);
 
@@ -44,14 +44,13 @@ DIBS_API const char *dibs_principal_of(const dibs *handle);
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *out,
                                                     dibs_err *err);
 
-/* Claim one port that is free on all of these hosts of a shared ledger, kept there for the caller's user and
- * name, on all hosts or on none. out[i] answers hosts[i]. The same name gets the same claims again. Only an
- * administrator of the daemon may do it (else DENIED). NOT_FOUND: no such host. */
+/* Claim one port on all of these hosts of a shared ledger or on none, kept for the caller's name; the same
+ * name gets the same claims again. out[i] answers hosts[i]. DENIED: not an administrator. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_on_hosts(dibs *handle, const dibs_request *request,
                                                        const char *const *hosts, size_t n, dibs_claim *out,
                                                        dibs_err *err);
 
-/* Which claim: the first of these that is set. A name or port finds among the caller's own. */
+/* Selects a claim by the first of these that is set. A name or port selects among the caller's own. */
 typedef struct dibs_which {
     const char *token;
     const char *name;    /* absolute */
@@ -62,20 +61,19 @@ typedef struct dibs_which {
 } dibs_which;
 
 enum dibs_release_flags {
-    DIBS_RELEASE_FORCE = 1 << 0, /* also when nothing certain is known of its holder */
-    /* A kept claim stays, without holder; so does one that a lease held before the process that lets go now,
-     * until that lease ends. */
+    DIBS_RELEASE_FORCE = 1 << 0, /* even if the state of its holder is unknown */
+    /* A kept claim stays without a holder; a lease that a process borrowed from holds the claim again. */
     DIBS_RELEASE_UNHOLD = 1 << 1,
-    DIBS_RELEASE_UNKEEP = 1 << 2,  /* the same, but it does not stay for being kept */
+    DIBS_RELEASE_UNKEEP = 1 << 2,  /* the same, but being kept does not make it stay */
     DIBS_RELEASE_DRY_RUN = 1 << 3, /* end nothing, only count; a malformed token is then INVALID */
 };
-/* Idempotent: nothing there is DIBS_OK with *n 0 (`n` may be NULL). By token it touches that
- * generation alone (INV-3). INVALID: several claims match, the message lists them. DENIED: not
- * the caller's. TAKEN: its holder cannot be judged and FORCE is not set. */
+/* Release claims. Idempotent: without a match DIBS_OK with *n 0 (`n` may be NULL). A token releases its
+ * generation only (INV-3). INVALID: several claims match, the message lists them. DENIED: not the caller's.
+ * TAKEN: the state of the holder is unknown and FORCE is not set. */
 DIBS_API dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned flags, size_t *n,
                                         dibs_err *err);
-/* End the caller's claims of `which->name` on those hosts, all or none; *n (may be NULL) counts them, and
- * none is DIBS_OK. TAKEN: a process on another host holds one. Rights as for dibs_claim_on_hosts(). */
+/* End the caller's claims of `which->name` on those hosts, all or none; *n (may be NULL) counts them, and 0
+ * is DIBS_OK. TAKEN: a process on another host holds one. Rights as for dibs_claim_on_hosts(). */
 DIBS_API dibs_status dibs_release_on_hosts(dibs *handle, const dibs_which *which, const char *const *hosts,
                                            size_t n_hosts, size_t *n, dibs_err *err);
 /* Extend a lease: it now ends ttl_ms from now. INVALID when no lease holds the claim. */
@@ -89,20 +87,19 @@ typedef struct dibs_heir {
     int64_t ttl_ms; /* lease */
     bool keep;      /* kept (with or without a holder) */
 } dibs_heir;
-/* Hand over: a new generation and token; the old token is worth nothing from then on. */
+/* Give the claim a new holder, generation and token; the old token is invalid from then on. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_transfer(dibs *handle, const dibs_which *which,
                                                        const dibs_heir *heir, dibs_claim *out, dibs_err *err);
-/* NOT_FOUND, or INVALID when several match (the message lists them) or it is no token. */
+/* NOT_FOUND, or INVALID when several claims match (the message lists them) or the token is malformed. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_find(dibs *handle, const dibs_which *which, dibs_claim *out,
                                                    dibs_err *err);
 
-/* The name that `name` of a project directory really has: in the group of that directory, which is another
- * when the branch has changed since, or when the group is another directory's ("shop~1a2b3c/web"). Requests
- * and dibs_which follow it by themselves; for filters. `project` NULL or empty: `name` as it is. */
+/* Find the full name of `name` in a project directory, whose group can differ ("shop~1a2b3c/web"). Requests
+ * and dibs_which do this themselves; filters need it. `project` NULL or empty: `name` as it is. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_name_locate(dibs *handle, const char *name, const char *project,
                                                     char out[DIBS_NAME_MAX + 1], dibs_err *err);
 
-typedef struct dibs_filter { /* zero: everything */
+typedef struct dibs_filter { /* zero: all claims */
     const char *name_prefix; /* whole leading parts of the name */
     const char *pool;
     const char *principal;
@@ -123,20 +120,20 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_event_list(dibs *handle, const dibs_even
                                                    dibs_event_fn fn, void *ctx, dibs_err *err);
 DIBS_API const char *dibs_event_kind_text(dibs_event_kind kind);
 
-/* Hosts of a cluster; none where the ledger is one host's. */
+/* List the hosts of a cluster; none for a ledger of one host. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_node_list(dibs *handle, dibs_node_fn fn, void *ctx, dibs_err *err);
-#define DIBS_NODE_FORCE 1u /* although it is alive */
-/* Ends all claims of a host that will not come back, *n (may be NULL) of them, and forgets it; kept claims of
- * a namespace stay. NOT_FOUND; DENIED: not an administrator; TAKEN: it is alive; INVALID: it is this host. */
+#define DIBS_NODE_FORCE 1u /* even if it is alive */
+/* End all claims of a host that will not come back, *n (may be NULL) of them, except kept ones of a
+ * namespace, and forget it. DENIED: not an administrator; TAKEN: it is alive; INVALID: it is this host. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_node_remove(dibs *handle, const char *name, unsigned flags, size_t *n,
                                                     dibs_err *err);
 
-/* Pools. The pool "default" is always there. */
+/* Pools. The pool "default" always exists. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_pool_get(dibs *handle, const char *name, dibs_pool *out,
                                                  dibs_err *err);
-/* Create or change; claims outside of a changed range stay. */
+/* Create or change a pool; claims outside of a changed range stay. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_pool_put(dibs *handle, const dibs_pool *pool, dibs_err *err);
-/* NOT_FOUND; TAKEN while it has claims; removing "default" resets it. */
+/* NOT_FOUND; TAKEN while it has claims. Removing "default" resets it. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_pool_remove(dibs *handle, const char *name, dibs_err *err);
 typedef bool (*dibs_pool_fn)(void *ctx, const dibs_pool *pool);
 DIBS_API DIBS_MUST_USE dibs_status dibs_pool_list(dibs *handle, dibs_pool_fn fn, void *ctx, dibs_err *err);
@@ -151,12 +148,10 @@ typedef struct dibs_socket {
     dibs_address address;
     uint16_t port;
     uint32_t uid;
-    int32_t pid; /* 0: not to be found out from here */
+    int32_t pid; /* 0: unknown */
     uint64_t inode;
-    bool is_holders; /* its claim's holder has it; of a kept claim without one, a process
-                        of the same user that works in the claim's project */
-    bool serves;     /* it listens, or takes datagrams; else it has only bound the port, or is
-                        connected from it */
+    bool is_holders; /* the claim's holder has it, or for a kept claim a process that works in its project */
+    bool serves;     /* it listens or receives datagrams; else it is only bound or connected */
     char command[DIBS_COMMAND_MAX + 1];
 } dibs_socket;
 
@@ -174,7 +169,7 @@ typedef enum dibs_reason_kind {
 } dibs_reason_kind;
 typedef struct dibs_reason {
     dibs_reason_kind kind;
-    bool blocks_static;  /* the port cannot be claimed by number */
+    bool blocks_static;  /* it cannot be claimed by number */
     bool blocks_dynamic; /* dynamic choice does not take it (or takes it last) */
     char text[DIBS_ERR_MSG_MAX];
     char advice[256];
@@ -185,9 +180,9 @@ typedef struct dibs_reason {
 #define DIBS_REPORT_REASONS_MAX 48
 typedef struct dibs_port_report {
     size_t n_claims, n_sockets, n_reasons;
-    bool can_claim;                            /* by number, now, on the asked bindings */
+    bool can_claim;                            /* by number, now, on the requested bindings */
     bool can_choose;                           /* dynamic choice may take it */
-    bool is_cut;                               /* more claims or sockets than fit */
+    bool is_cut;                               /* there are more claims or sockets than fit */
     dibs_claim claims[DIBS_REPORT_CLAIMS_MAX]; /* with life */
     dibs_socket sockets[DIBS_REPORT_SOCKETS_MAX];
     dibs_reason reasons[DIBS_REPORT_REASONS_MAX];
@@ -199,13 +194,13 @@ typedef struct dibs_port_question {
     const dibs_binding *bindings; /* n 0: tcp on "*" */
     size_t n;
 } dibs_port_question;
-/* Everything known of a port, from the ledger and from sock_diag; nothing is probed. The report is
- * large: allocate it. Claims and sockets of the asked protocols are shown. */
+/* Report everything known about a port, for claims and sockets of the requested protocols. A port without an
+ * exclusive claim is probed. The report is large: allocate it. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_port_explain(dibs *handle, const dibs_port_question *question,
                                                      dibs_port_report *out, dibs_err *err);
-/* Does the claim's own holder listen on it (for a kept claim without one: a process of the same user that
- * works in its project)? OK (fills `out`), NOT_FOUND (no such claim), TAKEN (someone else listens,
- * see err->blocker; or no process does: relation DIBS_REL_NONE). */
+/* Check that the claim's holder listens on the port (for a kept claim without one: a process of the same user
+ * that works in its project). OK fills `out`. NOT_FOUND: no such claim. TAKEN: another process listens (see
+ * err->blocker), or none does (relation DIBS_REL_NONE). */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_assert(dibs *handle, const dibs_which *which, dibs_socket *out,
                                                      dibs_err *err);
 
@@ -213,26 +208,25 @@ enum dibs_reap_flags {
     DIBS_REAP_STALE = 1 << 0,   /* also kept claims whose project directory is gone */
     DIBS_REAP_DRY_RUN = 1 << 1, /* change nothing */
 };
-/* End the claims of dead holders, in small steps. `fn` (may be NULL) sees each claim that ended (or was
- * unheld); `n` (may be NULL) counts them. */
+/* End the claims of dead holders, in small steps. `fn` and `n` (may be NULL) see and count them. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_reap(dibs *handle, unsigned flags, dibs_claim_fn fn, void *ctx,
                                              size_t *n, dibs_err *err);
 
-/* Someone's use of a port, as an observer lists it. */
+/* The use of a port, as an observer lists it. */
 typedef struct dibs_observed {
     dibs_binding binding;
     uint16_t port;
     char name[DIBS_NAME_MAX + 1]; /* may be empty */
 } dibs_observed;
 typedef enum dibs_repair_kind {
-    DIBS_REPAIR_RESTORED = 1, /* in use, not claimed: claimed now */
+    DIBS_REPAIR_RESTORED = 1, /* in use without a claim: claimed now */
     DIBS_REPAIR_DUPLICATE,    /* observed twice, or claimed by another principal */
     DIBS_REPAIR_OUTSIDE,      /* not in the pool */
     DIBS_REPAIR_SUSPECT,      /* claimed, not in use: first or second sighting */
     DIBS_REPAIR_LEAK,         /* third sighting of the same generation: dropped */
     DIBS_REPAIR_FULL,         /* could not be restored */
     DIBS_REPAIR_UNCLAIMED,    /* live socket of another user without a claim */
-    DIBS_REPAIR_REAPED,       /* its holder was dead */
+    DIBS_REPAIR_REAPED,       /* ended: its holder was dead */
 } dibs_repair_kind;
 typedef struct dibs_repair_item {
     dibs_repair_kind kind;
@@ -249,13 +243,12 @@ typedef struct dibs_repair_plan {
     size_t n;
     bool is_dry_run;
 } dibs_repair_plan;
-/* The ledger against observation; `fn` sees every finding. */
+/* Compare the ledger with observation and repair it; `fn` sees every finding. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_repair(dibs *handle, const dibs_repair_plan *plan, dibs_repair_fn fn,
                                                void *ctx, dibs_err *err);
 DIBS_API const char *dibs_repair_kind_text(dibs_repair_kind kind);
 
-/* Kubernetes' range snapshot of a pool of one single range: the range's text, and minimal big-endian
- * bytes (8192 at most). */
+/* Export Kubernetes' range snapshot of a pool with one range: its text, and at most 8192 bytes. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_snapshot_export(dibs *handle, const char *pool,
                                                         char range[DIBS_RANGES_TEXT_MAX + 1], uint8_t *bytes,
                                                         size_t *n, dibs_err *err);
@@ -264,14 +257,13 @@ typedef struct dibs_range_snapshot {
     const uint8_t *bytes;
     size_t n;
 } dibs_range_snapshot;
-/* Claims every set bit as kept and static, all or nothing; checked first (W9). */
+/* Claim every set bit as kept and static, all or nothing; all bits are checked first (W9). */
 DIBS_API DIBS_MUST_USE dibs_status dibs_snapshot_import(dibs *handle, const char *pool,
                                                         const dibs_range_snapshot *snapshot,
                                                         size_t *n_claimed, dibs_err *err);
-/* Write claims (of a full snapshot) as they are but with new tokens, all or nothing. A claim that is there
- * already (same principal, name, port and bindings) is left as it is. Holders that are dead (a process, a
- * lease whose time is over, anything of another boot) are dropped: such a claim comes back only if kept.
- * Pools are set to what the snapshot says. INVALID: something that dibs could not have written. */
+/* Write the claims and pools of a full snapshot, with new tokens, all or nothing. A claim that exists already
+ * (same principal, name, port and bindings) stays unchanged. Dead holders (also of another boot) are dropped:
+ * such a claim is restored only if kept. INVALID: dibs cannot have written it. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_restore(dibs *handle, const dibs_snapshot *snapshot,
                                                       size_t *n_restored, dibs_err *err);
 
@@ -283,8 +275,8 @@ typedef struct dibs_finding {
     char advice[DIBS_ERR_MSG_MAX]; /* what to do; empty when fine */
 } dibs_finding;
 typedef bool (*dibs_finding_fn)(void *ctx, const dibs_finding *finding);
-/* Looks at ledger, host and claims, without a handle, because the ledger may not open. `fix`: a
- * damaged ledger is set aside and rebuilt from what is readable and from live sockets. */
+/* Check ledger, host and claims, without a handle, because the ledger may not open. `fix`: set a damaged
+ * ledger aside and rebuild it from its readable part and from live sockets. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn fn,
                                                void *ctx, dibs_err *err);
 

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_NET_H
 #define DIBS_NET_H
-/* Protocols, addresses, ports, port ranges, bands, and when two of them conflict.
- *
- * Plain values, no I/O. Each parser takes the whole text or refuses it; outputs
- * are written only on success. NULL is refused (INVALID), or is like a value that is nothing: an empty list,
- * an address that equals none. */
+/* Protocols, addresses, ports, port ranges, bands, and when two of them conflict: plain values, no I/O. Each
+ * parser accepts the whole text or refuses it. NULL is INVALID, or treated as an empty value. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,19 +18,18 @@ extern "C" {
 DIBS_API DIBS_MUST_USE dibs_status dibs_proto_parse(const char *text, dibs_proto *out, dibs_err *err);
 DIBS_API const char *dibs_proto_text(dibs_proto proto);
 
-/* Parse "127.0.0.1", "::1", "[::1]", "*" and "::" (both the dual-stack
- * wildcard), "0.0.0.0", "localhost" (two addresses). A v4-mapped address becomes IPv4.
- * Any other host name is refused, never looked up. Writes one or two addresses. */
+/* Parse "127.0.0.1", "::1", "[::1]", "*" and "::" (both the dual-stack wildcard), "0.0.0.0", "localhost" (two
+ * addresses). A v4-mapped address becomes IPv4. Any other host name is refused, never looked up. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_address_parse(const char *text, dibs_address out[2], size_t *n,
                                                       dibs_err *err);
 
 #define DIBS_ADDRESS_TEXT_MAX 63
-/* The canonical text; the dual-stack wildcard is "*". Always NUL-terminated. */
+/* Write the canonical text, always NUL-terminated; the dual-stack wildcard is "*". */
 DIBS_API void dibs_address_format(const dibs_address *address, char out[DIBS_ADDRESS_TEXT_MAX + 1]);
 DIBS_API bool dibs_address_is_wildcard(const dibs_address *address);
 DIBS_API bool dibs_address_equal(const dibs_address *a, const dibs_address *b);
 
-/* The kernel's own rule (INV-1): equal, or one a wildcard that covers the other. */
+/* Return whether the kernel would refuse both (INV-1): equal, or one a wildcard that covers the other. */
 DIBS_API bool dibs_address_conflict(const dibs_address *a, const dibs_address *b);
 
 /* 1 to 65535, decimal digits only. */
@@ -51,21 +47,20 @@ typedef struct dibs_ranges {
     size_t n;
 } dibs_ranges;
 
-/* "N", "A-B", "A+N" (A to A+N), and comma lists of these with blanks anywhere
- * between the parts; empty items are skipped; merged. */
+/* Parse "N", "A-B", "A+N" (A to A+N), and comma lists of these; ranges are merged. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_ranges_parse(const char *text, dibs_ranges *out, dibs_err *err);
-/* "A-B,C-D": what dibs_ranges_parse reads back. */
+/* Write "A-B,C-D", which dibs_ranges_parse() reads back. */
 DIBS_API void dibs_ranges_format(const dibs_ranges *ranges, char out[DIBS_RANGES_TEXT_MAX + 1]);
 DIBS_API uint32_t dibs_ranges_count(const dibs_ranges *ranges);
 DIBS_API bool dibs_ranges_contain(const dibs_ranges *ranges, uint16_t port);
-/* The i-th port in ascending order; 0 when i is not below the count. */
+/* Return the i-th port in ascending order; 0 when i is not below the count. */
 DIBS_API uint16_t dibs_ranges_at(const dibs_ranges *ranges, uint32_t i);
 /* Subtract first..last from `ranges`; the result may be empty. INVALID: the result has more than
  * DIBS_RANGES_MAX pieces, or the arguments are no ranges. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_ranges_subtract(const dibs_ranges *ranges, dibs_range without,
                                                         dibs_ranges *out, dibs_err *err);
 
-/* How many ports at the low end of a pool of `size` are preferred for static use. */
+/* Return how many ports at the low end of a pool of `size` are preferred for static use. */
 DIBS_API uint32_t dibs_band_size(uint32_t size);
 
 #ifdef __cplusplus

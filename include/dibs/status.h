@@ -33,21 +33,21 @@ typedef enum dibs_status {
 
 DIBS_API const char *dibs_status_text(dibs_status code);
 
-/* The rest of a protocol (its name, its socket) is one row in src/net/proto.c. */
+/* The name and the socket type of a protocol are one row in src/net/proto.c. */
 typedef enum dibs_proto { DIBS_TCP = 1, DIBS_UDP = 2, DIBS_SCTP = 3 } dibs_proto;
 #define DIBS_PROTO_MAX DIBS_SCTP
 
 /* Packed: IPv4 has 4 bytes, IPv6 16. 16 zero bytes are the dual-stack wildcard. */
 typedef struct dibs_address {
     uint8_t len;
-    bool v6only; /* true only for an observed socket that is IPv6 alone; never for a claim */
+    bool v6only; /* only for an observed IPv6-only socket; never for a claim */
     uint8_t bytes[16];
 } dibs_address;
 
 /* The relation of the caller to the holder of a port (D18). */
 typedef enum dibs_relation {
     DIBS_REL_NONE = 0,
-    DIBS_REL_SAME_NAME,    /* the name is already claimed, with something else than was asked for */
+    DIBS_REL_SAME_NAME,    /* the name already has a claim that differs from the request */
     DIBS_REL_SAME_HOLDER,  /* the caller's own claim on the same address */
     DIBS_REL_OWN_WILDCARD, /* the caller's own claim, one of the two a wildcard */
     DIBS_REL_OTHER_HOLDER, /* another principal's claim */
@@ -60,12 +60,12 @@ typedef struct dibs_blocker {
     dibs_proto proto;
     dibs_address address;
     uint16_t port;
-    int32_t pid; /* 0 when not known */
+    int32_t pid; /* 0: unknown */
     uint32_t uid;
-    int64_t since_ms; /* wall clock; 0 when not known */
+    int64_t since_ms; /* wall clock; 0: unknown */
     char name[DIBS_NAME_MAX + 1];
     char command[DIBS_COMMAND_MAX + 1];
-    bool differs; /* SAME_NAME: it has something else than is asked for now */
+    bool differs; /* SAME_NAME: the claim differs from the request */
 } dibs_blocker;
 
 /* Why a ledger is unavailable. The first three allow the MRU fallback. */
@@ -80,8 +80,7 @@ typedef enum dibs_trouble {
     DIBS_TROUBLE_REMOTE,     /* on a network file system */
 } dibs_trouble;
 
-/* On the caller's stack: no allocation, no free, no thread-local. Meaningful only
- * after a failure. */
+/* On the caller's stack, without allocation. Meaningful only after a failure. */
 typedef struct dibs_err {
     dibs_status code;
     int os_errno; /* 0 unless a system call failed */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Claiming: plan candidates, let the ledger decide, and learn from its refusal.
+/* Claims ports: plan candidates, let the ledger decide, and react to its refusal.
  *
- * A choice escalates only as far as it must: first blind along the order (a cold process does not load the
- * whole index), then by the index, then by the reloaded index, then over the claims of dead holders. A number
- * that somebody named is tried once, and once more when those in its way turn out to be dead. Holders are
- * judged here, between two transactions, never inside one (P9). */
+ * A choice escalates only as far as needed: first along the order without the index, then by the index, then
+ * by the reloaded index, then over the claims of dead holders. A requested number is tried again only when
+ * its blockers are dead. Holders are judged between two transactions, never inside one (P9). */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -30,7 +29,7 @@ static void attempt_free(struct attempt *a)
     free(a->ending);
     free(a->proposed_dead);
     free(a->tried);
-    free(a->beside);
+    free(a->skipped);
     free(a->dead);
     free(a->dead_ports);
     free(a->asks);
@@ -49,7 +48,7 @@ enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, 
     bool is_ours = call->uid == core->options.uid || call->uid == 0;
 
     if (!is_ours &&
-        port < core_host(core, call)->unprivileged_from) { /* we may bind it, but the caller may not */
+        port < core_host(core, call)->unprivileged_from) { /* only we may bind it, not the caller */
         kernel_probe_why(&claim->bindings[0], port, EACCES, err);
         return LEDGER_PROBE_ABORT;
     }
@@ -61,7 +60,7 @@ enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, 
     return LEDGER_PROBE_ABORT;
 }
 
-/* ---- preparing ---- */
+/* ---- prepare ---- */
 
 static bool same_plan(const struct plan_pool *plan, const dibs_pool *pool, struct plan_kind kind)
 {
@@ -93,7 +92,7 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
     a->wants[i].cooldown_ms = pool.cooldown_ms;
     core_index_remember(a->core, pool.cooldown_ms);
     bool is_member = r->mode == DIBS_RANDOM || dibs_ranges_contain(&pool.ranges, r->port);
-    /* A pool that was named binds its user; the default one does not (K9). */
+    /* A requested pool restricts the port; the default pool does not (K9). */
     bool is_bound = (r->ranges || r->pool) && r->mode != DIBS_DECLARED;
     if (!is_member && is_bound) {
         char text[DIBS_RANGES_TEXT_MAX + 1];
@@ -109,7 +108,7 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
     return DIBS_OK;
 }
 
-/* Look up a name before anything is probed: which name, its last port, and whether its holder lives. */
+/* Look up a name before any probe: its full name, its last port, and whether its holder is alive. */
 static dibs_status look_up_name(struct attempt *a, const struct call *call, size_t i, dibs_err *err)
 {
     struct ledger_want *want = &a->wants[i];
@@ -134,7 +133,7 @@ static dibs_status refuse_run(dibs_err *err)
     return err_set(err, DIBS_INVALID, "a contiguous run has random requests of one pool and kind only");
 }
 
-/* Which wants belong together. A contiguous batch is one run; else the requests say it. */
+/* Find the runs of the batch. A contiguous batch is one run; otherwise the requests say it. */
 static dibs_status find_runs(struct attempt *a, dibs_err *err)
 {
     const dibs_batch *batch = a->batch;
@@ -143,7 +142,7 @@ static dibs_status find_runs(struct attempt *a, dibs_err *err)
         return err_set(err, DIBS_INVALID, "an alignment is at most %d", DIBS_PORT_MAX);
     if (!batch->is_contiguous && batch->align > 1)
         return err_set(err, DIBS_INVALID, "an alignment needs a contiguous batch");
-    if (batch->align > 1 && batch->n == 1 && a->n_plans == 1) { /* a run of one is a choice among fewer */
+    if (batch->align > 1 && batch->n == 1 && a->n_plans == 1) { /* a choice among fewer ports */
         a->aligned = plan_pool_aligned(a->plans[0], batch->align);
         if (!a->aligned)
             return err_set(err, DIBS_FAILURE, "claiming: out of memory");
@@ -188,7 +187,7 @@ static dibs_status prepare_drops(struct attempt *a, dibs_err *err)
         a->drops[i].seen = (struct ledger_seen){ claim->id, claim->generation, claim->lease_until_ms };
         a->drops[i].stays = a->batch->drops[i].stays;
         a->drops[i].shared_bytes = a->batch->drops[i].shared_bytes;
-        /* No request has a name of six parts. */
+        /* A request's name never has six parts. */
         if (a->batch->drops[i].frees_name && claim->name[0] &&
             name_part_count(claim->name) <= DIBS_NAME_PARTS_MAX) {
             a->drops[i].frees = claim->name;
@@ -205,7 +204,7 @@ static dibs_status prepare_drops(struct attempt *a, dibs_err *err)
     return DIBS_OK;
 }
 
-/* The run that the names have or had, as far as they remember one and it may be chosen (INV-7). */
+/* Return the first port of the run that the names have or remember, if it may be chosen (INV-7). */
 static uint16_t run_base(const struct attempt *a, size_t first)
 {
     const struct ledger_want *wants = &a->wants[first];
@@ -259,7 +258,7 @@ static dibs_status allocate(struct attempt *a, dibs_err *err)
     return DIBS_FAILURE;
 }
 
-/* Requests that create nothing are left out of `used`, which is the attempt's batch. */
+/* Prepare the attempt. Its batch, `used`, leaves out requests that create nothing. */
 static dibs_status prepare(struct attempt *a, dibs_batch *used, dibs_err *err)
 {
     size_t n = 0;
@@ -290,8 +289,7 @@ static dibs_status prepare(struct attempt *a, dibs_batch *used, dibs_err *err)
 
 /* ---- the call ---- */
 
-/* One claim of the kind that dibs chooses for, without a name to look up, and no candidate: the ledger would
- * have nothing to decide, and among many processes that means to queue. */
+/* Return whether a single unnamed choice has no candidate: then do not wait for the write lock. */
 static bool is_hopeless(struct attempt *a)
 {
     if (a->batch->n != 1 || a->batch->key || !a->asks[0].is_choice || a->wants[0].claim.name[0] ||
@@ -301,7 +299,7 @@ static bool is_hopeless(struct attempt *a)
     return true;
 }
 
-/* Of what is asked for, so that a key is not taken for another request's. */
+/* Hash the requests, so that a reused idempotency key is detected. */
 static uint64_t digest_of(const struct attempt *a)
 {
     uint64_t hash = HASH_FNV_BASIS;
@@ -381,7 +379,7 @@ static bool has_ipv6(const dibs_claim *claim)
     return false;
 }
 
-/* Complete the claims, and move them to the places of their requests: `n`, with those that create nothing. */
+/* Complete the claims, and move each to the index of its request; `n` counts all requests, no-ops too. */
 static void answer(struct attempt *a, size_t n, dibs_claim *out)
 {
     for (size_t i = a->batch->n; i-- > 0;) {
@@ -429,7 +427,7 @@ dibs_status core_claim(struct core *core, const struct call *call, const dibs_ba
         return s;
     a->stage = core->index.is_loaded ? STAGE_INDEX : STAGE_BLIND;
     if ((a->has_run || a->has_ending) && !core->index.is_loaded) {
-        /* A run is found in the index or not at all; and what ends comes behind what is free. */
+        /* A run needs the index; ports of ending claims come after free ones, which also needs it. */
         a->stage = STAGE_RELOADED;
         s = core_index_refresh(core, call, err);
         if (s != DIBS_OK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens and closes the engine, and keeps its cached facts of the host and its random numbers. */
+/* Opens and closes the engine, caches the facts of the host, and makes random numbers. */
 #include "core/core.h"
 
 #include <errno.h>
@@ -74,11 +74,11 @@ const struct core_host *core_host(struct core *core, const struct call *call)
     host->netns = kernel_netns();
     host->unprivileged_from = kernel_unprivileged_start();
     host->is_ephemeral_detected = kernel_ephemeral(&host->ephemeral);
-    (void) kernel_reserved_ports(&host->reserved); /* unreadable: nothing is known to be reserved */
+    (void) kernel_reserved_ports(&host->reserved); /* unreadable: treat no port as reserved */
     return host;
 }
 
-/* splitmix64: spreads requests, guards no secret. */
+/* splitmix64: spreads requests, protects no secret. */
 uint64_t core_random(struct core *core)
 {
     uint64_t z = core->random_state += 0x9e3779b97f4a7c15u;

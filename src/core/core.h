@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CORE_CORE_H
 #define DIBS_CORE_CORE_H
-/* The engine: request -> plan -> commit -> result.
- *
- * It decides by the index, the bands, the order and the mode; the ledger makes it true; the kernel is asked
- * through the probe. It has no clock of its own and reads no settings but those it was given. */
+/* The engine: request -> plan -> commit -> result. It plans by index, bands, order and mode; the ledger
+ * decides; the probe asks the kernel. The caller passes in the clock and the settings. */
 #include "base/clock.h"
 #include "core/order.h"
 #include "dibs/dibs.h"
@@ -13,10 +11,10 @@
 #include "ledger/ledger.h"
 #include "net/portbits.h"
 
-/* Facts of a process, and the network namespace it is in. */
+/* Facts of a process and its network namespace. */
 struct core_self {
     struct process_facts facts;
-    uint64_t netns; /* 0: not to be found out */
+    uint64_t netns; /* 0: unknown */
     int64_t loaded_ms;
 };
 
@@ -24,44 +22,42 @@ struct core_options {
     uint32_t uid; /* of this process */
     struct instant (*now)(void *ctx);
     void *now_ctx;
-    /* The facts of a process that the caller watches, without reading them again; NULL: it watches none. */
+    /* Get the cached facts of a process that the caller watches; NULL: it watches none. */
     bool (*known)(void *ctx, pid_t pid, struct core_self *out);
     void *known_ctx;
-    const struct portbits *withheld; /* never chosen, beside the host's own; borrowed; NULL: none */
+    const struct portbits *withheld; /* ports never chosen, in addition to the host's; borrowed; NULL: none */
 };
 
-/* Facts of the host, read again when they are older than a second. */
+/* Facts of the host, reloaded after a second. */
 struct core_host {
     bool is_loaded;
     int64_t loaded_ms;
     bool has_ipv6;
     uint64_t netns;
     dibs_range ephemeral;
-    uint16_t unprivileged_from; /* below it, binding needs a privilege */
+    uint16_t unprivileged_from; /* binding a lower port needs a privilege */
     bool is_ephemeral_detected;
     struct portbits reserved;
 };
 
-/* A port that cools, in a list by the time of its release. Its number is protocol and port, proto << 16 |
- * port; number 0 is both ends of the list. */
+/* A cooling port in a list by release time. Its number is proto << 16 | port; 0 is both ends of the list. */
 struct core_cooling {
     int64_t released_ms;
     uint32_t older, newer;
 };
 
-/* Occupancy derived from the ledger (advice, never the decision), loaded when a blind try has failed. */
+/* Occupancy derived from the ledger (advice, never the decision), loaded when a try without it has failed. */
 struct core_index {
     bool is_loaded;
-    uint64_t seq;                                /* of the newest event in it */
-    uint64_t elsewhere;                          /* what ledger_take_notices() said then */
+    uint64_t seq;                                /* number of the newest event in it */
+    uint64_t notices;                            /* result of ledger_take_notices() when it was loaded */
     struct portbits taken[DIBS_PROTO_MAX + 1];   /* by protocol */
-    struct portbits cooling[DIBS_PROTO_MAX + 1]; /* by protocol: those in the list */
-    struct core_cooling *list;                   /* by number; NULL until one is needed */
-    int64_t longest_ms; /* the longest cooldown of the pools used so far; what rested longer is forgotten */
+    struct portbits cooling[DIBS_PROTO_MAX + 1]; /* by protocol: the ports in the list */
+    struct core_cooling *list;                   /* by number; NULL until a port cools */
+    int64_t longest_ms; /* longest cooldown of the pools used so far; older releases are dropped */
 };
 
-/* Ports of our own network namespace that had any socket a moment ago, by protocol; read when first needed.
- * Zero it before many claims are judged in a row. */
+/* Ports of our network namespace that had any socket a moment ago, by protocol. Zero it before a series. */
 struct core_sockets {
     bool is_known[DIBS_PROTO_MAX + 1];
     struct portbits used[DIBS_PROTO_MAX + 1];
@@ -74,13 +70,12 @@ struct core_foreign {
     int64_t since_ms;
 };
 
-/* The pool that was asked for last, read again when it is older than a second, or another host has changed
- * something: most handles use one. */
+/* The last pool used, reloaded after a second or when another host has changed something. */
 struct core_last_pool {
     bool is_loaded;
     int64_t loaded_ms;
-    uint64_t elsewhere; /* what ledger_take_notices() said then */
-    bool is_stored;     /* else it is the default pool, made of each call's settings */
+    uint64_t notices; /* result of ledger_take_notices() when it was loaded */
+    bool is_stored;   /* otherwise the default pool, made from each call's settings */
     dibs_pool pool;
 };
 
@@ -92,66 +87,66 @@ struct core {
     struct process_view view;
     struct core_host host;
     struct core_last_pool last_pool;
-    struct core_self self; /* of our own process, as old as the facts of the host */
+    struct core_self self; /* of our own process, reloaded with the facts of the host */
     struct core_index index;
     struct core_foreign foreign;
-    struct kernel_inventory inventory;    /* of sockets, for core_socket_owners */
-    struct plan_cached *plans[PLANS_MAX]; /* (plan.c) */
+    struct kernel_inventory inventory;    /* for core_socket_owners() */
+    struct plan_cached *plans[PLANS_MAX]; /* cache of plan.c */
     uint64_t random_state;
     uint64_t cursor; /* of the candidate orders, as far as we know */
     bool has_cursor;
-    uint64_t n_conflicts; /* how often other hosts were first, when it was last looked, */
-    uint32_t detour;      /* ... and where we look since then for what is not ours first */
-    uint64_t n_busy;      /* ports that the probe found in use by strangers, so far */
+    uint64_t n_conflicts; /* commit conflicts with other hosts at the last check */
+    uint32_t detour;      /* random start outside our home blocks since the last conflict */
+    uint64_t n_busy;      /* foreign ports that the probe has found so far */
 };
 
-/* `ledger` is owned from then on, also when it fails. */
+/* Open the engine. It owns `ledger`, also on failure. */
 dibs_status core_open(struct ledger *ledger, const struct core_options *options, struct core **out,
                       dibs_err *err);
 void core_close(struct core *core);
-/* The time by the engine's clock. */
+/* Return the time of the engine's clock. */
 struct instant core_now(const struct core *core);
-/* A call for one part of a long operation, with the current time and a timeout of its own. */
+/* Return a call for one part of a long operation, with the current time and its own timeout. */
 struct call core_part(const struct core *core, const struct call *call);
 const struct core_host *core_host(struct core *core, const struct call *call);
 uint64_t core_random(struct core *core);
 
 /* ---- pools (pool.c) ---- */
-/* The pool of a request with the settings' overrides applied; an anonymous one for `ranges`. */
+/* Get the pool of a request, with the settings that override it; an anonymous pool for `ranges`. */
 dibs_status core_pool(struct core *core, const struct call *call, const char *name, const dibs_ranges *ranges,
                       dibs_pool *out, dibs_err *err);
-/* The pool as stored, or the built-in pool "default"; without overrides. */
+/* Get the pool as stored, or the built-in pool "default", without overrides. */
 dibs_status core_pool_stored(struct core *core, const struct call *call, const char *name, dibs_pool *out,
                              dibs_err *err);
 /* Apply the settings that override the pool's. */
 void core_pool_overrule(const struct call *call, dibs_pool *pool);
 uint32_t core_band(const dibs_pool *pool);
-/* Are all but their names the same? */
+/* Return whether the pools are the same except for their names. */
 bool core_pool_is_same(const dibs_pool *a, const dibs_pool *b);
-/* Take out what dynamic choice does not take: ephemeral, reserved, privileged, for TCP browser-blocked. */
+/* Remove the ports that dynamic choice never takes: ephemeral, reserved, privileged, browser-blocked. */
 void core_withhold(struct core *core, const struct call *call, bool for_tcp, struct portbits *ports);
 dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err);
-/* DENIED: the ledger is another user's. */
+/* DENIED: the ledger belongs to another user. */
 dibs_status core_may_change_pools(const struct call *call, dibs_err *err);
 /* Check and store a pool; this handle uses it at once. */
 dibs_status core_pool_put(struct core *core, const struct call *call, const dibs_pool *pool, dibs_err *err);
 dibs_status core_pool_remove(struct core *core, const struct call *call, const char *name, dibs_err *err);
 dibs_status core_pool_list(struct core *core, const struct call *call, dibs_pool_fn fn, void *ctx,
                            dibs_err *err);
-/* The usage of a pool when claims of either kind (by its value) have these ports. */
+/* Usage of a pool, given the ports with claims of each kind (index: the kind's value). */
 struct core_room {
     dibs_pool_usage usage;
-    uint32_t n_available_low; /* of usage.n_available, in the lower band */
+    uint32_t n_available_low; /* of usage.n_available: in the lower band */
 };
 void core_pool_room(struct core *core, const struct call *call, const dibs_pool *pool,
                     const struct portbits *const used[2], struct core_room *out);
 dibs_status core_pool_usage(struct core *core, const struct call *call, const char *name,
                             dibs_pool_usage *out, dibs_err *err);
-/* For a list of claims: collect their ports in a struct portbits. */
+/* Callback for a list of claims: collect their ports in a struct portbits. */
 bool core_add_port(void *ports, const dibs_claim *claim);
 struct core_range_export {
     char *range;    /* DIBS_RANGES_TEXT_MAX + 1 bytes */
-    uint8_t *bytes; /* *n of them */
+    uint8_t *bytes; /* *n bytes */
     size_t *n;
 };
 dibs_status core_snapshot_export(struct core *core, const struct call *call, const char *pool,
@@ -160,34 +155,33 @@ dibs_status core_snapshot_import(struct core *core, const struct call *call, con
                                  const dibs_range_snapshot *snapshot, size_t *n_claimed, dibs_err *err);
 
 /* ---- liveness (liveness.c) ---- */
-/* Fills claim->life and is_orphan. ALIVE also for a kept claim without holder. `why` may be NULL. For many
- * claims, ports with any socket are listed once in `sockets` (NULL: look at each port). */
+/* Fill claim->life and is_orphan; a kept claim without a holder is ALIVE. `why` may be NULL. For many claims,
+ * `sockets` caches the ports that have sockets (NULL: check each port). */
 dibs_life core_judge(struct core *core, const struct call *call, struct core_sockets *sockets,
                      dibs_claim *claim, const char **why);
 /* The same for a claim whose holder is known to have ended. */
 dibs_life core_judge_without_holder(struct core *core, const struct call *call, struct core_sockets *sockets,
                                     dibs_claim *claim, const char **why);
-/* Does a socket of the claim's user use it? ALIVE: yes, DEAD: no, UNKNOWN: `why`. `sockets` may be NULL. */
+/* Return ALIVE if a socket of the claim's user uses it, else DEAD; UNKNOWN: `why`. `sockets` may be NULL. */
 dibs_life core_socket_life(struct core *core, const struct call *call, struct core_sockets *sockets,
                            const dibs_claim *claim, const char **why);
 
 /* ---- claiming (claim.c, plan.c) ---- */
-/* Port 0 in a mode that needs one: it creates nothing (D8). */
+/* Return whether the request has port 0 in a mode that needs a port: it creates nothing (D8). */
 bool core_is_noop(const dibs_request *request);
 dibs_status core_claim(struct core *core, const struct call *call, const dibs_batch *batch, dibs_claim *out,
                        dibs_err *err);
-/* One port on all hosts or on none (hosts.c); out[i] answers hosts[i]. NOT_FOUND: one is not known. */
+/* Claim one port on all hosts or on none (hosts.c); out[i] answers hosts[i]. NOT_FOUND: unknown host. */
 struct core_hosts {
     const char *const *names;
     size_t n;
 };
 dibs_status core_claim_on_hosts(struct core *core, const struct call *call, const dibs_request *request,
                                 const struct core_hosts *hosts, dibs_claim *out, dibs_err *err);
-/* End the caller's claims of that name on those hosts, all or none; *n (may be NULL) counts them. TAKEN: a
- * process or lease holds one of them. */
+/* End the caller's claims of that name on those hosts, all or none. TAKEN: one of them has a holder. */
 dibs_status core_release_on_hosts(struct core *core, const struct call *call, const dibs_which *which,
                                   const struct core_hosts *hosts, size_t *n, dibs_err *err);
-/* Find the full name of a project's request: in the group that the directory has already, whatever its branch
+/* Find the full name of a project's request: in the group that the directory already has, whatever its branch
  * was then; else the requested name, or "shop~1a2b3c/web" when "shop" belongs to another directory. */
 dibs_status core_name(struct core *core, const struct call *call, const char *name, const char *project,
                       char out[DIBS_NAME_MAX + 1], dibs_err *err);
@@ -202,13 +196,13 @@ struct core_probing {
 enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err);
 
 /* ---- refusals (refuse.c) ---- */
-/* The error for a want that the ledger refused with TAKEN: blocker, relation, and what to do (D18). */
+/* Write the error for a want that the ledger refused with TAKEN: blocker, relation and advice (D18). */
 dibs_status core_refuse(struct core *core, const struct call *call, const struct ledger_want *want,
                         struct ledger_refusal *refusal, dibs_err *err);
-/* "'web', pid 12 (node), since 2026-01-31 12:00:00" */
+/* Write "'web', pid 12 (node), since 2026-01-31 12:00:00". */
 void core_describe(const dibs_claim *claim, char *out, size_t size);
 
-/* ---- claims that are there (find.c) ---- */
+/* ---- existing claims (find.c) ---- */
 dibs_status core_find(struct core *core, const struct call *call, const dibs_which *which, dibs_claim *out,
                       dibs_err *err);
 dibs_status core_release(struct core *core, const struct call *call, const dibs_which *which, unsigned flags,
@@ -220,20 +214,20 @@ dibs_status core_transfer(struct core *core, const struct call *call, const dibs
 dibs_status core_list(struct core *core, const struct call *call, const dibs_filter *filter, dibs_claim_fn fn,
                       void *ctx, dibs_err *err);
 
-/* ---- a snapshot (restore.c) ---- */
+/* ---- snapshots (restore.c) ---- */
 dibs_status core_restore(struct core *core, const struct call *call, const dibs_snapshot *snapshot,
                          size_t *n_restored, dibs_err *err);
 
-/* ---- looking (port_report.c) ---- */
-/* pids[i] has sockets[i] open; 0: unknown, or the socket is too new to be looked at (inode 0). */
+/* ---- reports (port_report.c) ---- */
+/* Set pids[i] to the owner of sockets[i]; 0: unknown, or the socket has no inode yet. */
 void core_socket_owners(struct core *core, const struct call *call, struct kernel_socket *sockets,
                         pid_t *pids, size_t n);
-/* Fill out->sockets with those on the port that have one of the question's protocols, and their owners. */
+/* Fill out->sockets with the port's sockets of the requested protocols, and their owners. */
 dibs_status core_port_sockets(struct core *core, const struct call *call, const dibs_port_question *question,
                               dibs_port_report *out, dibs_err *err);
-/* Does the socket use a binding of the claim? */
+/* Return whether the socket uses a binding of the claim. */
 bool core_socket_uses(const dibs_socket *socket, const dibs_claim *claim);
-/* "pid 12 (node), uid 1000" */
+/* Write "pid 12 (node), uid 1000". */
 enum { CORE_OWNER_TEXT = DIBS_COMMAND_MAX + 40 };
 const char *core_owner_text(const dibs_socket *socket, char out[CORE_OWNER_TEXT]);
 /* Report the socket in err->blocker; `err` may be NULL. */
@@ -250,28 +244,28 @@ dibs_status core_node_remove(struct core *core, const struct call *call, const c
 /* ---- reaping and repair (reap.c, repair.c) ---- */
 struct core_reaping {
     unsigned flags;   /* DIBS_REAP_... */
-    dibs_claim_fn fn; /* sees each claim that was ended; may be NULL */
+    dibs_claim_fn fn; /* called for each ended claim; may be NULL */
     void *ctx;
-    size_t n; /* so many were ended */
+    size_t n; /* result: claims ended */
 };
 dibs_status core_reap(struct core *core, const struct call *call, struct core_reaping *r, dibs_err *err);
 dibs_status core_repair(struct core *core, const struct call *call, const dibs_repair_plan *plan,
                         dibs_repair_fn fn, void *ctx, dibs_err *err);
 
 /* ---- the index (occupancy.c) ---- */
-/* Load the index, or bring it up to date. */
+/* Load the index, or apply the events since then. */
 dibs_status core_index_refresh(struct core *core, const struct call *call, dibs_err *err);
-/* Read the ports again that other hosts have changed: they have no events here. */
+/* Reload the ports that other hosts have changed: their changes make no events here. */
 dibs_status core_index_follow(struct core *core, const struct call *call, dibs_err *err);
-/* Load the index again before its next use, after a rollback or when the ledger was replaced. */
+/* Reload the index before its next use, after a rollback or when the ledger was replaced. */
 void core_index_forget(struct core *core);
 void core_index_note_claim(struct core *core, const dibs_claim *claim);
 void core_index_note_end(struct core *core, const dibs_claim *claim, int64_t boot_ms);
-/* Remember cooling ports for at least this cooldown. A longer one than before makes the index load again. */
+/* Keep cooling ports for at least this cooldown. A longer one than before reloads the index. */
 void core_index_remember(struct core *core, int64_t cooldown_ms);
-/* Forget ports that have rested long enough for every pool. */
+/* Drop ports that have rested long enough for every pool. */
 void core_index_expire(struct core *core, int64_t now_ms);
-/* Was it released after `since_ms` (CLOCK_BOOTTIME)? */
+/* Return whether the port was released after `since_ms` (CLOCK_BOOTTIME). */
 bool core_index_is_cooling(const struct core *core, dibs_proto proto, uint16_t port, int64_t since_ms);
 void core_index_free(struct core_index *index);
 #endif

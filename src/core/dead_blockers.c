@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds claims of dead holders that block a request. They are judged between two transactions, never inside
- * one (P9), and remembered for the call, so that the ledger ends them. */
+/* Finds claims of dead holders that block a request, between two transactions, never inside one (P9). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +10,9 @@
 
 #include "base/banned.h"
 
-enum { DEAD_MAX = 1 << 20 }; /* 24 MiB; the deadline is sooner */
+enum { DEAD_MAX = 1 << 20 }; /* 24 MiB; the deadline comes sooner */
 
-/* Where the claim stands in the list, or would stand. */
+/* Return the index of the claim in the list, or where to insert it. */
 static size_t place_of(const struct attempt *a, uint64_t id)
 {
     size_t low = 0;
@@ -37,7 +36,7 @@ bool attempt_is_dead(const struct attempt *a, uint64_t id)
     return at < a->n_dead && a->dead[at].id == id;
 }
 
-/* Was this claim judged dead before? Dead is final, so no claim is judged twice. */
+/* Return whether this claim was already judged dead. Dead is final, so no claim is judged twice. */
 static bool is_known(const struct attempt *a, const dibs_claim *claim)
 {
     size_t at = place_of(a, claim->id);
@@ -67,7 +66,7 @@ bool attempt_add_dead(struct attempt *a, const dibs_claim *claim)
 struct port_look {
     struct attempt *a;
     const dibs_claim *wanted; /* NULL: all claims on the port count */
-    dibs_claim *living;       /* may be NULL */
+    dibs_claim *living;       /* gets a claim whose holder is alive; may be NULL */
     bool is_clear, is_new;
 };
 
@@ -88,7 +87,7 @@ static bool judge_one(void *ctx, const dibs_claim *claim)
     look->is_clear = false;
     if (look->living)
         *look->living = judged;
-    return !look->wanted; /* one is enough to refuse, and to be named */
+    return !look->wanted; /* one live blocker is enough to refuse */
 }
 
 /* Judge all claims on `port` that block look->wanted. */
@@ -106,14 +105,14 @@ dibs_status attempt_judge_blockers(struct attempt *a, bool *again, dibs_err *err
     struct port_look look = { .a = a, .wanted = &a->wants[r->want].claim, .living = &r->blocker };
 
     *again = false;
-    if (!r->has_blocker || r->blocker.is_damaged) /* of a damaged record nobody can be judged */
+    if (!r->has_blocker || r->blocker.is_damaged) /* a damaged record has no holder to judge */
         return DIBS_OK;
     dibs_status s = judge_port(&look, r->port, err);
     if (s != DIBS_OK)
         return s;
     if (!look.is_clear)
         return DIBS_OK;
-    /* Other numbers of the batch may be in the same state: judge them now, not one in each round. */
+    /* Judge the other numbers of the batch now, not one in each round. */
     for (size_t i = r->want + 1; i < a->batch->n && s == DIBS_OK && !attempt_is_late(a); i++) {
         struct port_look other = { .a = a, .wanted = &a->wants[i].claim };
 
@@ -129,7 +128,7 @@ dibs_status attempt_judge_blockers(struct attempt *a, bool *again, dibs_err *err
     return s;
 }
 
-/* ---- where nothing is free ---- */
+/* ---- search a full pool ---- */
 
 struct dead_search {
     struct attempt *a;
@@ -138,7 +137,7 @@ struct dead_search {
     size_t n_new, n_old;
     uint16_t old[SPARE_MAX]; /* proposed in an earlier round: they may still serve a batch */
     struct portbits found;
-    bool is_new; /* somebody was not known to be dead */
+    bool is_new; /* found a holder that was not known to be dead */
 };
 
 static bool note_dead_port(void *ctx, const dibs_claim *claim)
@@ -172,7 +171,7 @@ static bool note_id(void *ctx, const dibs_claim *claim)
     return false;
 }
 
-/* Search from a random place on, so that requests at the same time do not compete for the same few ports. */
+/* Search from a random id, so that concurrent requests do not compete for the same few ports. */
 static dibs_status search(struct dead_search *g, dibs_err *err)
 {
     struct core *core = g->a->core;
@@ -186,7 +185,7 @@ static dibs_status search(struct dead_search *g, dibs_err *err)
         s = ledger_list(core->ledger, &g->a->call, &held, note_id, &first, err);
     if (s != DIBS_OK)
         return s;
-    /* Ids are numbers of events: those in use begin far from 1. */
+    /* Ids are event numbers: the oldest in use may be far from 1. */
     held.after_id = first + core_random(core) % (seq >= first ? seq - first + 1 : 1);
     s = ledger_list(core->ledger, &g->a->call, &held, note_dead_port, g, err);
     if (s == DIBS_OK && held.after_id > 0 && g->n_new < g->wanted && !attempt_is_late(g->a)) {
@@ -197,7 +196,7 @@ static dibs_status search(struct dead_search *g, dibs_err *err)
     return s;
 }
 
-/* Judge all claims on each port found. For a single claim, leave out ports that a live holder blocks. */
+/* Judge all claims on each port found. For a single claim, skip ports that a live holder blocks. */
 static dibs_status inspect(struct attempt *a, size_t n_found, dibs_err *err)
 {
     dibs_status s = DIBS_OK;
@@ -236,7 +235,7 @@ dibs_status attempt_find_dead(struct attempt *a, bool *is_any, dibs_err *err)
         s = search(&g, err);
         if (s == DIBS_OK)
             s = inspect(a, g.n_new, err);
-        /* Too late to know: that is the deadline, not the end of the pool. */
+        /* After the deadline the result is unknown: report the timeout, not an exhausted pool. */
         *is_any = a->n_dead_ports > 0 || g.is_new || attempt_is_late(a);
         goes_on = a->n_dead_ports == 0 && g.n_new > 0 && !attempt_is_late(a);
         for (size_t i = 0; i < g.n_old; i++)

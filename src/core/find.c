@@ -15,13 +15,13 @@ enum { MATCHES_SHOWN = 8 };
 struct matches {
     dibs_claim first;
     size_t n;
-    size_t n_others; /* of other principals */
+    size_t n_others; /* matches of other principals */
     const struct call *call;
-    const dibs_which *others; /* when set: not one's own, but those of others that this means */
+    const dibs_which *others; /* search the claims of other principals for this; NULL: the caller's own */
     char list[400];
 };
 
-/* A relative name means one of its directory, of any principal. */
+/* Return whether the claim matches; a relative name matches in its directory, for any principal. */
 static bool is_meant(const dibs_which *which, const dibs_claim *claim)
 {
     bool is_elsewhere = which->project && which->project[0] && claim->project[0] &&
@@ -106,7 +106,7 @@ dibs_status core_find(struct core *core, const struct call *call, const dibs_whi
     return s;
 }
 
-/* Find the claim of another user, for an administrator who has none of that name or port. */
+/* Find the claim of another user for an administrator who has none of that name or port. */
 static dibs_status find_anybodys(struct core *core, const struct call *call, const dibs_which *which,
                                  dibs_claim *out, dibs_err *err)
 {
@@ -147,7 +147,7 @@ static bool add_own(void *ctx, const dibs_claim *claim)
     struct own_ids *o = ctx;
     dibs_claim judged = *claim;
 
-    /* A claim whose holder may live stays: INV-5. */
+    /* Never end a claim whose holder may be alive (INV-5). */
     if (!o->is_forced && core_judge(o->core, o->call, NULL, &judged, NULL) == DIBS_UNKNOWN)
         return true;
     o->is_failed = !grow((void **) &o->seen, o->n, &o->max, sizeof *o->seen);
@@ -178,7 +178,7 @@ static dibs_status release_all(struct core *core, const struct call *call, unsig
     return s;
 }
 
-/* A token proves which claim is meant: nothing has to be looked up or judged first. */
+/* Release by token. It identifies one generation, so nothing has to be looked up or judged first. */
 static dibs_status release_token(struct core *core, const struct call *call, const char *token,
                                  enum ledger_end_how how, size_t *n, dibs_err *err)
 {
@@ -214,11 +214,11 @@ dibs_status core_release(struct core *core, const struct call *call, const dibs_
     if (s == DIBS_NOT_FOUND) {
         if (n)
             *n = 0;
-        return DIBS_OK; /* idempotent: what was wanted is so */
+        return DIBS_OK; /* idempotent: the claim is already gone */
     }
     if (s != DIBS_OK)
         return s;
-    /* A name or number could mean a claim whose holder still lives. */
+    /* A name or port may match a claim whose holder is alive. */
     if (!(flags & DIBS_RELEASE_FORCE) && core_judge(core, call, NULL, &claim, NULL) == DIBS_UNKNOWN) {
         core_describe(&claim, who, sizeof who);
         return err_set(err, DIBS_TAKEN,

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One number that is free on several hosts, claimed on all of them or on none.
- *
- * Each host has its own kept claim, with the same name and user: a process there finds it by its name, holds
- * it, and releases it there, or from elsewhere while nobody holds it. Ports of cluster pools are one host's
- * only. The probe is made on this host, when it is one of them. */
+/* Claims one number that is free on several hosts, on all of them or on none. Each host gets a kept claim
+ * with the same name and user, outside of cluster pools; a process there holds it by its name. Only this host
+ * can probe, if it is one of them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +12,7 @@
 
 #include "base/banned.h"
 
-enum { CANDIDATES = 16 }; /* that are looked at: all were free a moment ago */
+enum { CANDIDATES = 16 }; /* all were free a moment ago */
 
 struct on_hosts {
     struct core *core;
@@ -26,12 +24,12 @@ struct on_hosts {
     struct ask ask;
     struct ledger_want want;
     const struct plan_pool *plan;
-    uint16_t named; /* where a host has the name already; 0: none has */
-    uint16_t port;  /* that is tried */
+    uint16_t named; /* the port that the name already has on a host; 0: none */
+    uint16_t port;  /* the port that is tried */
     dibs_claim *out;
     size_t n_ended;
     struct portbits taken, cooling;
-    struct portbits shared; /* by all hosts of the cluster */
+    struct portbits shared; /* ports that have claims of the scope cluster */
 };
 
 static void on_hosts_free(struct on_hosts *o)
@@ -49,11 +47,11 @@ static dibs_status check(const dibs_request *r, dibs_err *err)
             err, DIBS_INVALID,
             "a claim on several hosts is kept: no process and no clock is the same on all of them");
     if (r->mode == DIBS_DECLARED || core_is_noop(r))
-        return err_set(err, DIBS_INVALID, "on several hosts a port is claimed, or dibs chooses it");
+        return err_set(err, DIBS_INVALID, "a claim on several hosts needs a port, or dibs chooses it");
     return DIBS_OK;
 }
 
-/* ---- what is there ---- */
+/* ---- look up ---- */
 
 static dibs_status look_up_name(struct on_hosts *o, size_t i, dibs_err *err)
 {
@@ -113,14 +111,14 @@ static dibs_status look_around(struct on_hosts *o, dibs_err *err)
     return s == DIBS_OK ? ledger_pools(o->core->ledger, o->call, withhold_shared, o, err) : s;
 }
 
-/* ---- which port ---- */
+/* ---- choose ---- */
 
 static size_t candidates(struct on_hosts *o, uint16_t out[CANDIDATES])
 {
     const dibs_request *r = o->ask.request;
-    /* From anywhere on: other hosts may choose at the same time. */
+    /* Start at a random port: other hosts may choose at the same time. */
     const struct plan_choice choice = {
-        .plan = o->plan, .claim = &o->want.claim, .beside = &o->shared, .cursor = core_random(o->core)
+        .plan = o->plan, .claim = &o->want.claim, .skipped = &o->shared, .cursor = core_random(o->core)
     };
     struct plan_sets sets = { .free = o->plan->choosable };
 
@@ -136,7 +134,7 @@ static size_t candidates(struct on_hosts *o, uint16_t out[CANDIDATES])
     return plan_by_sets(o->core, &choice, &sets, out, CANDIDATES);
 }
 
-/* ---- deciding ---- */
+/* ---- decide ---- */
 
 static dibs_status claim_on(struct on_hosts *o, size_t i, dibs_err *err)
 {
@@ -145,7 +143,7 @@ static dibs_status claim_on(struct on_hosts *o, size_t i, dibs_err *err)
     struct ledger_refusal refusal = { 0 };
     struct ledger_want want = o->want;
     struct ledger_batch batch = { .wants = &want, .n = 1 };
-    char who[512] = "somebody";
+    char who[512] = "another holder";
 
     want.candidates = &o->port;
     want.n_candidates = 1;
@@ -167,11 +165,11 @@ static dibs_status claim_on(struct on_hosts *o, size_t i, dibs_err *err)
                        want.claim.name, refusal.blocker.port, o->hosts[i]);
     if (refusal.has_blocker)
         core_describe(&refusal.blocker, who, sizeof who);
-    return err_set(err, DIBS_TAKEN, "port %u cannot be had on host %s: %s has it", o->port, o->hosts[i],
+    return err_set(err, DIBS_TAKEN, "port %u is taken on host %s by %s", o->port, o->hosts[i],
                    refusal.is_busy ? "a process that dibs does not know" : who);
 }
 
-/* Act on each host, all in one commit or none. */
+/* Act on each host; commit all or none. */
 static dibs_status on_all(struct on_hosts *o, dibs_status (*act)(struct on_hosts *o, size_t i, dibs_err *err),
                           dibs_err *err)
 {
@@ -201,7 +199,7 @@ static dibs_status decide(struct on_hosts *o, dibs_err *err)
     if (n == 0)
         return err_set(err, DIBS_EXHAUSTED, "no port of %.200s is free on all %zu hosts", ranges, o->n);
     if (portbits_has(&o->shared, ports[0]))
-        return err_set(err, DIBS_INVALID, "port %u is of a pool of the cluster: it is one host's only",
+        return err_set(err, DIBS_INVALID, "port %u is in a pool of the cluster: only one host can have it",
                        ports[0]);
     s = DIBS_TAKEN;
     for (size_t i = 0; i < n && s == DIBS_TAKEN; i++) {
@@ -222,13 +220,12 @@ static dibs_status prepare(struct on_hosts *o, const dibs_request *r, dibs_err *
         return s;
     if (pool.scope == DIBS_SCOPE_CLUSTER)
         return err_set(err, DIBS_INVALID,
-                       "pool '%s' is the cluster's: a port of it is one host's only, and unique already",
-                       pool.name);
+                       "pool '%s' has the scope cluster: only one host can have a port of it", pool.name);
     if (r->port != 0 && r->pool && !dibs_ranges_contain(&pool.ranges, r->port))
         return err_set(err, DIBS_INVALID, "port %u is not in pool '%s'", r->port, pool.name);
     (void) text_copy(o->want.claim.pool, sizeof o->want.claim.pool, pool.name);
     o->want.cooldown_ms = pool.cooldown_ms;
-    o->want.is_lookup = true; /* asked for again: the same one, on each host */
+    o->want.is_lookup = true; /* a repeated request returns the same claim on each host */
     o->plan = plan_pool_get(o->core, o->call, &pool, plan_kind_of(&o->want.claim));
     if (!o->plan)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
@@ -258,7 +255,7 @@ static dibs_status open_hosts(struct core *core, const struct call *call, const 
     return s;
 }
 
-/* Repeat while another host's commit comes first. */
+/* Repeat while the commit conflicts with another host's. */
 static dibs_status repeat(struct on_hosts *o, dibs_status (*act)(struct on_hosts *o, dibs_err *err),
                           dibs_err *err)
 {
@@ -285,13 +282,13 @@ dibs_status core_claim_on_hosts(struct core *core, const struct call *call, cons
     s = prepare(o, request, err);
     if (s == DIBS_OK)
         s = repeat(o, decide, err);
-    for (size_t i = 0; i < o->n && s == DIBS_OK; i++) /* each was of its own host, there */
+    for (size_t i = 0; i < o->n && s == DIBS_OK; i++) /* name the host of each claim */
         if (!ledger_is_of_this_host(core->ledger, o->ledger[i]))
             (void) text_copy(out[i].node, sizeof out[i].node, o->hosts[i]);
     return s;
 }
 
-/* ---- ending ---- */
+/* ---- end ---- */
 
 static dibs_status end_on(struct on_hosts *o, size_t i, dibs_err *err)
 {
@@ -306,7 +303,7 @@ static dibs_status end_on(struct on_hosts *o, size_t i, dibs_err *err)
     if (s != DIBS_OK)
         return s == DIBS_NOT_FOUND ? DIBS_OK : s;
     if (found.holder != DIBS_HELD_BY_NOBODY && !ledger_is_of_this_host(o->core->ledger, o->ledger[i]))
-        return err_set(err, DIBS_TAKEN, "somebody on host %s holds '%s' (port %u); release it there",
+        return err_set(err, DIBS_TAKEN, "host %s has a holder of '%s' (port %u); release it there",
                        o->hosts[i], want->name, found.port);
     const struct ledger_seen seen = { found.id, found.generation, found.lease_until_ms };
     s = ledger_end(o->ledger[i], &there, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &ended,

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Is a claim still held? (INV-5)
- *
- * A process by its identity; a lease by its end, and after that by a socket of the same user; a dead holder
- * whose socket is still bound (an inherited descriptor) is an orphan until the socket closes. Never called
- * while the ledger's write lock is held. */
+/* Judges whether a claim is still held (INV-5), by process identity, lease and sockets. A dead holder whose
+ * socket is still bound is an orphan. Never called while the ledger's write lock is held. */
 #include <string.h>
 
 #include "core/core.h"
@@ -16,7 +13,7 @@ struct in_use {
     const struct core *core;
     const dibs_claim *claim;
     bool is_found;
-    bool is_unknown; /* somebody's, who has no number in our user namespace */
+    bool is_unknown; /* a socket of a user who has no number in our user namespace */
 };
 
 static bool is_its_socket(void *ctx, const struct kernel_socket *socket)
@@ -38,7 +35,7 @@ static bool note_port(void *ctx, const struct kernel_socket *socket)
     return true;
 }
 
-/* Is there no socket on that port, of any user and address? */
+/* Return whether no socket of any user and address is on the port. */
 static bool has_no_socket(struct core *core, const struct call *call, struct core_sockets *sockets,
                           const dibs_claim *claim)
 {
@@ -74,7 +71,7 @@ dibs_life core_socket_life(struct core *core, const struct call *call, struct co
         dibs_status s = kernel_sockets(claim->netns == here ? 0 : claim->netns, proto, claim->port,
                                        is_its_socket, &use, NULL);
         if (s == DIBS_NOT_FOUND)
-            return DIBS_DEAD; /* the namespace is gone, and every socket with it */
+            return DIBS_DEAD; /* the namespace is gone, with all its sockets */
         *why = "its network namespace cannot be reached from here";
         if (s != DIBS_OK)
             return DIBS_UNKNOWN;
@@ -84,7 +81,7 @@ dibs_life core_socket_life(struct core *core, const struct call *call, struct co
 }
 
 /* Judge by the lease of the claim's host first: when it has expired, every claim attached to it is dead, even
- * if the process runs. Only that host judges by process, clock and sockets. True: the claim is judged. */
+ * if the process runs. False: this host must judge by process, clock and sockets. */
 static bool is_judged_by_node(dibs_claim *claim, const char **why)
 {
     claim->life = claim->holder == DIBS_HELD_BY_NOBODY ? DIBS_ALIVE : claim->node_life;
@@ -107,7 +104,7 @@ dibs_life core_judge_without_holder(struct core *core, const struct call *call, 
     if (is_judged_by_node(claim, why))
         return claim->life;
     claim->life = DIBS_DEAD;
-    /* A port that a process has only declared is not its own: sockets there say nothing about it. */
+    /* A declared port is not exclusive: a socket there proves nothing about its holder. */
     if (strcmp(claim->process.boot_id, core->view.boot_id) != 0 ||
         (claim->holder == DIBS_HELD_BY_PROCESS && !claim->is_exclusive))
         return DIBS_DEAD;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the full name of a project's request.
  *
- * Two clones have the same directory name, and branches change: a directory must never get the port of
- * another one, and `git switch` must not move a port. So a directory keeps the group that its names have,
- * claimed or remembered; one without any gets the group it asks for if nobody has a name there, and else that
- * group with a hash of its path as suffix. */
+ * A directory must never get the port of another one with the same name, and `git switch` must not move a
+ * port. So a directory keeps the group that its names have. One without names gets the requested group if no
+ * other directory uses it, else that group with a hash of its path as suffix. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,9 +21,9 @@ struct lookup {
     const struct call *call;
 };
 
-/* The first name that begins with `stem` and `next` ('\0': the stem itself), of `project` (NULL: of any). */
-static dibs_status look(const struct lookup *in, const char *stem, char next, const char *project,
-                        char out[DIBS_NAME_MAX + 1], dibs_err *err)
+/* Find the first name that begins with `stem` and `next` ('\0': the stem itself); project NULL: any. */
+static dibs_status find_first(const struct lookup *in, const char *stem, char next, const char *project,
+                              char out[DIBS_NAME_MAX + 1], dibs_err *err)
 {
     char from[DIBS_NAME_MAX + 2];
     char to[DIBS_NAME_MAX + 2];
@@ -35,7 +34,7 @@ static dibs_status look(const struct lookup *in, const char *stem, char next, co
     return ledger_first_name(in->ledger, in->call, &among, out, err);
 }
 
-/* "shop" + project -> "shop~1a2b3c"; cut at a character, not inside one. */
+/* Append the hash of the project: "shop" -> "shop~1a2b3c". Cut a long group between characters. */
 static void add_suffix(char group[DIBS_NAME_PART_MAX + 1], const char *project)
 {
     size_t keep = strlen(group);
@@ -48,19 +47,19 @@ static void add_suffix(char group[DIBS_NAME_PART_MAX + 1], const char *project)
     (void) snprintf(group + keep, SUFFIX_BYTES + 1, "~%06x", (unsigned) (hash & 0xffffff));
 }
 
-/* The group that the project has already: this one, or this one of another branch. */
+/* Find the group that the project already has: this one, or this one of another branch. */
 static dibs_status own_group(const struct lookup *in, const char *project, char group[DIBS_NAME_PART_MAX + 1],
                              dibs_err *err)
 {
     static const char next[] = { '/', '@', '~' };
     char stem[DIBS_NAME_PART_MAX + 1];
     char found[DIBS_NAME_MAX + 1];
-    dibs_status s = look(in, group, '/', project, found, err);
+    dibs_status s = find_first(in, group, '/', project, found, err);
 
     (void) text_copy(stem, sizeof stem, group);
     stem[strcspn(stem, "@~")] = '\0';
     for (size_t i = 0; i < sizeof next && s == DIBS_NOT_FOUND; i++)
-        s = look(in, stem, next[i], project, found, err);
+        s = find_first(in, stem, next[i], project, found, err);
     if (s == DIBS_OK) {
         found[strcspn(found, "/")] = '\0';
         (void) text_copy(group, DIBS_NAME_PART_MAX + 1, found);
@@ -68,15 +67,15 @@ static dibs_status own_group(const struct lookup *in, const char *project, char 
     return s;
 }
 
-/* NOT_FOUND: nobody else has that name. */
+/* Return NOT_FOUND when no other project has that name. */
 static dibs_status is_taken(const struct lookup *in, const char *name, const char *project, dibs_err *err)
 {
     char found[DIBS_NAME_MAX + 1];
-    dibs_status s = look(in, name, '\0', project, found, NULL);
+    dibs_status s = find_first(in, name, '\0', project, found, NULL);
 
     if (s == DIBS_OK)
         return DIBS_NOT_FOUND;
-    return look(in, name, '\0', NULL, found, err);
+    return find_first(in, name, '\0', NULL, found, err);
 }
 
 static dibs_status join(const char *group, const char *rest, char out[DIBS_NAME_MAX + 1], dibs_err *err)
@@ -101,19 +100,19 @@ dibs_status core_name(struct core *core, const struct call *call, const char *na
         (void) text_copy(out, DIBS_NAME_MAX + 1, name);
         return DIBS_OK;
     }
-    dibs_status s = look(&in, name, '\0', project, out, err);
+    dibs_status s = find_first(&in, name, '\0', project, out, err);
     if (s != DIBS_NOT_FOUND)
         return s;
     (void) snprintf(group, sizeof group, "%.*s", (int) (rest - name), name);
     s = own_group(&in, project, group, err);
-    if (s == DIBS_NOT_FOUND && look(&in, group, '/', NULL, found, NULL) == DIBS_OK)
+    if (s == DIBS_NOT_FOUND && find_first(&in, group, '/', NULL, found, NULL) == DIBS_OK)
         add_suffix(group, project);
     else if (s != DIBS_OK && s != DIBS_NOT_FOUND)
         return s;
     s = join(group, rest, out, err);
     if (s == DIBS_OK)
         s = is_taken(&in, out, project, err);
-    if (s == DIBS_OK && !strchr(group, '~')) { /* one name alone is another's, as when two began at once */
+    if (s == DIBS_OK && !strchr(group, '~')) { /* two directories may have started at once */
         add_suffix(group, project);
         s = join(group, rest, out, err);
         if (s == DIBS_OK)

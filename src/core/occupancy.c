@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The in-memory index: which ports some claim has, and which cool. Derived from the ledger, caught up through
- * its events, and only advice: being wrong costs a retry, never a wrong answer. */
+/* The in-memory index of claimed and cooling ports: only advice, an error costs a retry. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +8,7 @@
 
 #include "base/banned.h"
 
-enum { CATCH_UP_MAX = 4096 }; /* more events than this: reading everything is cheaper */
+enum { CATCH_UP_MAX = 4096 }; /* beyond this many events, loading everything is cheaper */
 
 static uint32_t number_of(dibs_proto proto, uint16_t port)
 {
@@ -26,7 +25,7 @@ static void end_cooling(struct core_index *index, dibs_proto proto, uint16_t por
     portbits_remove(&index->cooling[proto], port);
 }
 
-/* Out of memory: the port does not cool in the index; the ledger still has its slot. */
+/* Add a cooling port. Out of memory: the index misses it; the ledger still has its slot. */
 static void add_cooling(struct core_index *index, dibs_proto proto, uint16_t port, int64_t released_ms)
 {
     uint32_t number = number_of(proto, port);
@@ -36,7 +35,7 @@ static void add_cooling(struct core_index *index, dibs_proto proto, uint16_t por
     if (!index->list)
         return;
     end_cooling(index, proto, port);
-    uint32_t older = index->list[0].older; /* releases come nearly in order */
+    uint32_t older = index->list[0].older; /* releases arrive nearly in order */
     while (older != 0 && index->list[older].released_ms > released_ms)
         older = index->list[older].older;
     uint32_t newer = index->list[older].newer;
@@ -76,7 +75,7 @@ void core_index_free(struct core_index *index)
     free(index->list);
 }
 
-/* A cooling port that was read. */
+/* A cooling port that was loaded. */
 struct released {
     int64_t ms;
     uint32_t number;
@@ -85,7 +84,7 @@ struct released {
 struct loading {
     struct core_index *index;
     int64_t now_ms;
-    struct released *released; /* they come by port */
+    struct released *released; /* in the order of ports */
     size_t n, max;
 };
 
@@ -126,7 +125,7 @@ static dibs_status load_ports(struct core *core, const struct call *call, const 
         dibs_proto proto = l.released[i].number >> 16;
         uint16_t port = (uint16_t) l.released[i].number;
 
-        /* A cooling slot can remain beside a claim of the same port: such a port is taken, not cooling. */
+        /* A port with both a claim and a cooling slot is taken, not cooling. */
         if (!portbits_has(&index->taken[proto], port))
             add_cooling(index, proto, port, l.released[i].ms);
     }
@@ -141,9 +140,9 @@ static dibs_status load(struct core *core, const struct call *call, dibs_err *er
     uint64_t cursor = 0;
     struct portbits changed;
 
-    /* The numbers first: what is committed between the two reads is seen again by the next catch-up. */
-    index->elsewhere = ledger_take_notices(core->ledger);
-    (void) ledger_changed_elsewhere(core->ledger, &changed); /* that is read now */
+    /* Read the numbers first: the next catch-up then repeats commits between the two reads. */
+    index->notices = ledger_take_notices(core->ledger);
+    (void) ledger_changed_elsewhere(core->ledger, &changed); /* the load covers these changes */
     dibs_status s = ledger_tail(core->ledger, call, &index->seq, &cursor, err);
     memset(index->taken, 0, sizeof index->taken);
     memset(index->cooling, 0, sizeof index->cooling);
@@ -213,15 +212,15 @@ dibs_status core_index_refresh(struct core *core, const struct call *call, dibs_
 dibs_status core_index_follow(struct core *core, const struct call *call, dibs_err *err)
 {
     struct core_index *index = &core->index;
-    uint64_t elsewhere = ledger_take_notices(core->ledger);
+    uint64_t notices = ledger_take_notices(core->ledger);
     struct portbits changed;
 
-    if (!index->is_loaded || index->elsewhere == elsewhere)
+    if (!index->is_loaded || index->notices == notices)
         return DIBS_OK;
     index->is_loaded = ledger_changed_elsewhere(core->ledger, &changed);
     if (!index->is_loaded)
         return load(core, call, err);
-    index->elsewhere = elsewhere;
+    index->notices = notices;
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX; proto++) {
         portbits_subtract(&index->taken[proto], &changed);
         for (uint32_t port = portbits_next(&changed, 1); port < PORTBITS_END;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The orders in which candidates are tried. Every walk is position k = (offset +
- * k * step) mod total with a step coprime to total, so k = 0..total-1 visits each position
- * exactly once, and "the next one" needs no memory but k.
+/* The orders in which candidates are tried. Every walk is position k = (offset + k * step) mod total with a
+ * step coprime to total, so k = 0..total-1 visits each position exactly once, and only k must be stored.
  *
- * Our own orders take offset and step from two hashes that share nothing but the key:
- * DCP cuts both out of one hash of fields without separators, so that equal offsets come with
- * related steps and ("ab","c") equals ("a","bc"). Here each hash has its own tag, each
- * field its length in front, and a mixer at the end, because FNV-1a alone hardly moves
- * the high bits for keys that differ in their last byte. */
+ * Our own orders take offset and step from two independent hashes. DCP cuts both out of one hash of fields
+ * without separators, so that equal offsets come with related steps and ("ab","c") equals ("a","bc"). Here
+ * each hash has its own tag, each field its length in front, and a final mixer, because FNV-1a alone hardly
+ * changes the high bits for keys that differ in their last byte. */
 #include "core/order.h"
 
 #include <assert.h>
@@ -22,7 +20,7 @@ static uint64_t add_text(uint64_t hash, const char *text)
     return text ? hash_fnv1a(hash, text, strlen(text)) : hash;
 }
 
-/* Lowest byte first, whatever the machine: a ledger's order does not change with it. */
+/* Hash the lowest byte first on every machine, so that a ledger's order is portable. */
 static uint64_t add_number(uint64_t hash, uint64_t number)
 {
     uint8_t bytes[8] = { 0 };
@@ -32,7 +30,7 @@ static uint64_t add_number(uint64_t hash, uint64_t number)
     return hash_fnv1a(hash, bytes, sizeof bytes);
 }
 
-/* The length goes first, so that no two lists of fields are the same bytes. */
+/* Hash the length first, so that no two lists of fields are the same bytes. */
 static uint64_t add_field(uint64_t hash, const char *text)
 {
     return add_text(add_number(hash, text ? strlen(text) : 0), text);
@@ -46,7 +44,7 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* A hash of (number, text) under `tag`; different tags are independent hashes. */
+/* Hash (number, text) under `tag`; different tags are independent hashes. */
 static uint64_t keyed_hash(const char *tag, uint64_t number, const char *text)
 {
     uint64_t hash = add_field(HASH_FNV_BASIS, tag);
@@ -65,7 +63,7 @@ static uint64_t gcd(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Ends at the latest at 1, which is coprime to everything. */
+/* The search ends at 1 at the latest, which is coprime to everything. */
 uint32_t order_dcp_step(uint32_t total, uint64_t x)
 {
     if (total <= 1)
@@ -95,7 +93,7 @@ static struct order_walk lowest_walk(const struct order_key *key, uint32_t total
     return (struct order_walk){ .offset = 0, .step = 1 };
 }
 
-/* To the bit what DCP does, weaknesses included: one hash, no separators. */
+/* Do exactly what DCP does, weaknesses included: one hash, no separators. */
 static struct order_walk dcp_walk(const struct order_key *key, uint32_t total)
 {
     uint64_t hash = add_text(add_text(add_text(HASH_FNV_BASIS, key->instance), key->proto), key->address);
@@ -152,21 +150,21 @@ struct order_pieces order_pieces(const struct order_key *key, uint32_t total, ui
     p.start = (uint32_t) (keyed_hash("stride-offset", key->salt, key->pool) % total);
     if (p.n == 0)
         return p;
-    p.start -= p.start % ORDER_PIECE; /* a piece is filled from its beginning */
+    p.start -= p.start % ORDER_PIECE; /* fill a piece from its beginning */
     p.step = order_dcp_step(p.n, keyed_hash("stride-step", key->salt, key->pool));
     return p;
 }
 
-void order_pieces_settle(struct order_pieces *p, struct order_place place)
+void order_pieces_set_home(struct order_pieces *p, struct order_place place)
 {
     if (p->n == 0 || place.n <= 1)
         return;
     uint64_t end = ((uint64_t) place.rank + 1) * p->n / place.n;
 
     p->home = (uint32_t) ((uint64_t) place.rank * p->n / place.n);
-    p->n_home = end > p->home ? (uint32_t) (end - p->home) : 1; /* of many hosts several share one */
+    p->n_home = end > p->home ? (uint32_t) (end - p->home) : 1; /* many hosts share a piece */
     p->n_home *= ORDER_PIECE;
-    p->start = 0; /* each from its home's beginning: also hosts that do not know of all yet differ */
+    p->start = 0; /* start at the home, so that hosts that do not know all others yet still differ */
 }
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -177,14 +175,14 @@ static uint32_t least(uint32_t a, uint32_t b)
 uint32_t order_pieces_position(const struct order_pieces *p, uint64_t k, uint32_t step, uint32_t *n)
 {
     bool is_home = step < p->n_home;
-    uint32_t first = is_home ? 0 : p->n_home; /* this part of the walk goes around from `first` to `end` */
+    uint32_t first = is_home ? 0 : p->n_home; /* this part of the walk wraps from `end` to `first` */
     uint32_t end = is_home ? p->n_home : p->total;
     uint64_t turn = is_home ? k % p->n_home + p->start + step : (uint64_t) p->detour + step - p->n_home;
     uint32_t along = first + (uint32_t) (turn % (end - first));
     uint32_t n_whole = p->n * ORDER_PIECE;
 
     *n = least(end - along, end - step);
-    if (along >= n_whole) { /* around the whole pieces */
+    if (along >= n_whole) { /* the positions around the whole pieces */
         uint32_t at = along - n_whole;
 
         if (at >= p->head)

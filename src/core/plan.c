@@ -10,9 +10,8 @@
 #include "base/banned.h"
 
 enum {
-    WALK_VAIN_MAX = 512, /* steps (or 64 pieces) in vain before the rest is taken in numeric order: keeps
-                          * the price of a nearly full pool bounded */
-    QUICK_STRETCHES = 8, /* so far a walk goes for `enough` ports before all ports are looked at */
+    WALK_VAIN_MAX = 512, /* steps (or 64 pieces) without a port before the rest is taken in numeric order */
+    QUICK_STRETCHES = 8, /* length of the walk for `enough` ports before all ports are searched */
 };
 
 struct plan_kind plan_kind_of(const dibs_claim *claim)
@@ -21,14 +20,14 @@ struct plan_kind plan_kind_of(const dibs_claim *claim)
 
     for (size_t i = 0; i < claim->n_bindings; i++) {
         kind.protos |= (uint8_t) (1u << claim->bindings[i].proto);
-        /* 0.0.0.0 leaves the IPv6 side of a port to others. */
+        /* 0.0.0.0 leaves the IPv6 addresses of the port free. */
         kind.is_specific = kind.is_specific && !(claim->bindings[i].address.len == 16 &&
                                                  dibs_address_is_wildcard(&claim->bindings[i].address));
     }
     return kind;
 }
 
-/* What a plan depends on beside its pool and kind. */
+/* The inputs of a plan besides its pool and kind. */
 struct plan_basis {
     int64_t host_ms;
     bool allow_ephemeral, is_root, is_elsewhere;
@@ -65,7 +64,7 @@ static void make(struct core *core, const struct call *call, const dibs_pool *po
     core_withhold(core, call, (out->kind.protos & 1u << DIBS_TCP) != 0, &out->choosable);
 }
 
-/* The cache has the plan that was used last in front, so that the last one is the one to replace. */
+/* Keep the cache in the order of last use, so that the last entry is the one to replace. */
 const struct plan_pool *plan_pool_get(struct core *core, const struct call *call, const dibs_pool *pool,
                                       struct plan_kind kind)
 {
@@ -107,25 +106,24 @@ struct plan_pool *plan_pool_aligned(const struct plan_pool *plan, uint32_t align
     return out;
 }
 
-/* The way along the upper band of a pool. */
+/* A walk along the upper band of a pool. */
 struct walker {
     const struct plan_pool *plan;
-    uint32_t total;             /* ports of it */
-    bool is_near;               /* by pieces, else by the walk of an order */
-    struct order_pieces pieces; /* from `cursor` on */
+    uint32_t total;             /* ports of the upper band */
+    bool is_near;               /* by pieces; otherwise by the order's own walk */
+    struct order_pieces pieces; /* start at `cursor` */
     uint64_t cursor;
     struct order_walk walk;
-    uint16_t low_start; /* where a spill into the lower band begins */
+    uint16_t low_start; /* where a search of the lower band begins */
 };
 
-/* Several hosts choose from it, and a write to the same 64 ports makes the other hosts decide again. */
+/* Return whether several hosts choose from the pool: their writes to the same 64 ports conflict. */
 static bool is_shared(const struct core *core, const struct plan_pool *plan)
 {
     return plan->pool.scope == DIBS_SCOPE_CLUSTER && ledger_is_shared(core->ledger) && !plan->order->walk;
 }
 
-/* Random start outside our home blocks after a lost race: two hosts that search the rest of the pool would
- * otherwise collide again and again. */
+/* Return the random start outside our home blocks after a lost race: two hosts do not collide again. */
 static uint32_t detour(struct core *core)
 {
     const struct ledger_traffic *traffic = ledger_traffic(core->ledger);
@@ -137,7 +135,7 @@ static uint32_t detour(struct core *core)
     return core->detour;
 }
 
-/* A piece is a block of a shared ledger. */
+/* Walk by pieces; a piece is a block of a shared ledger. */
 static void walk_near(struct core *core, struct walker *w)
 {
     struct order_place place = { 0 };
@@ -146,11 +144,11 @@ static void walk_near(struct core *core, struct walker *w)
         (void) ledger_place(core->ledger, &place.rank, &place.n);
     w->is_near = true;
     w->pieces = w->plan->pieces;
-    order_pieces_settle(&w->pieces, place);
+    order_pieces_set_home(&w->pieces, place);
     w->pieces.detour = detour(core);
 }
 
-/* Orders that go by chance, or by what is claimed. */
+/* Walk by an order that depends on chance or on the claim. */
 static void walk_by(struct core *core, const struct order *order, const dibs_binding *first, struct walker *w)
 {
     char instance[24];
@@ -181,13 +179,13 @@ static struct walker walker(struct core *core, const struct plan_choice *choice)
     else
         walk_near(core, &w);
     w.low_start = plan->pool.ranges.item[0].first;
-    /* At random: its lowest numbers are those that people write into their files. */
+    /* Start at random: people write the lowest numbers into their files. */
     if (plan->band > 0 && !order_is_lowest(plan->order))
         w.low_start = dibs_ranges_at(&plan->pool.ranges, (uint32_t) (core_random(core) % plan->band));
     return w;
 }
 
-/* Neighbours that the walk visits one after the other. */
+/* Neighbouring ports that the walk visits in sequence. */
 struct stretch {
     uint16_t first, last;
 };
@@ -207,19 +205,19 @@ static struct stretch stretch_at(const struct walker *w, uint32_t step)
     return (struct stretch){ first, last < ranges->item[i].last ? (uint16_t) last : ranges->item[i].last };
 }
 
-/* The ports of one set that are in none of the others, a word at a time. */
+/* The ports of one set that are in none of the others, computed one word at a time. */
 struct view {
     const struct portbits *in;
     const struct portbits *without[2 * (DIBS_PROTO_MAX + 1) + 2];
     size_t n;
 };
 
-/* What is known of the ports that a choice is made from. */
+/* The state of the ports that a choice is made from. */
 struct plan_views {
-    struct view free;        /* they may be chosen and have no claim */
-    struct view rested;      /* ... and do not cool */
+    struct view free;        /* choosable ports without a claim */
+    struct view rested;      /* of `free`: ports that do not cool */
     bool is_shared;          /* several hosts choose from them */
-    struct portbits cooling; /* used by `rested` when the pool cools for less time than others */
+    struct portbits cooling; /* buffer of `rested` when the pool's cooldown is shorter than another's */
 };
 
 static void view_without(struct view *view, const struct portbits *set)
@@ -241,7 +239,7 @@ static bool view_has(const struct view *view, uint16_t port)
     return view_word(view, port / 64u) >> port % 64u & 1;
 }
 
-/* *out is what is in `view` and not in `other` (NULL: nothing is). */
+/* Set *out to the ports in `view` that are not in `other` (NULL: all of `view`). */
 static void view_fill(const struct view *view, const struct view *other, struct portbits *out)
 {
     for (uint32_t i = 0; i < PORTBITS_WORDS; i++)
@@ -274,15 +272,14 @@ static bool is_any(const struct view *view, dibs_range window)
     return one.n > 0;
 }
 
-/* Take ports of the view: along the walk in the upper band, then by their numbers; in the lower one by their
- * numbers from `low_start` on. */
+/* Pick ports: along the walk in the upper band, then by number; in the lower band from `low_start` on. */
 static void pick_along(const struct walker *w, const struct view *view, dibs_range window, struct pick *pick)
 {
     struct stretch s = { window.first, window.first };
     struct portbits picked = { 0 };
     struct view rest = *view;
     uint32_t step = 0;
-    uint32_t n_vain = 0; /* not all steps: who takes many must go along the walk, too, for who comes next */
+    uint32_t n_vain = 0; /* steps that gave no port; other steps are not limited */
 
     if (window.first < w->plan->split) {
         take(view, w->low_start, window.last, pick);
@@ -290,7 +287,7 @@ static void pick_along(const struct walker *w, const struct view *view, dibs_ran
         return;
     }
     if (!is_any(view, window))
-        return; /* the walk would look at each in vain */
+        return; /* nothing to find on the walk */
     for (; step < w->total && pick->n < pick->max && n_vain < WALK_VAIN_MAX;
          step += (uint32_t) (s.last - s.first) + 1) {
         size_t n = pick->n;
@@ -308,14 +305,14 @@ static void pick_along(const struct walker *w, const struct view *view, dibs_ran
     take(&rest, window.first, s.first - 1u, pick);
 }
 
-/* Take the ports that were released first, of those that are free but not rested. */
+/* Pick the ports that were released first, of those that are free but not rested. */
 static void pick_oldest(const struct core_index *index, const struct plan_views *views, uint8_t protos,
                         dibs_range window, struct pick *pick)
 {
     for (uint32_t at = index->list ? index->list[0].newer : 0; at != 0 && pick->n < pick->max;
          at = index->list[at].newer) {
         uint16_t port = (uint16_t) at;
-        bool is_again = false; /* it may cool for each of its protocols: once is enough */
+        bool is_again = false; /* the port cools for several protocols: pick it once */
 
         for (dibs_proto proto = DIBS_TCP; proto < at >> 16; proto++)
             is_again =
@@ -340,8 +337,7 @@ static void pick_all(const struct core *core, const struct plan_choice *choice, 
         pick_along(w, &views->rested, windows[i], pick);
         if (pick->n == pick->max)
             return;
-        /* Hosts that share a pool would all take the oldest, and so the same ones. Each takes what its own
-         * walk meets, which it has not been at for longest. */
+        /* The oldest ports are the same for all hosts that share the pool: each host follows its own walk. */
         if (views->is_shared) {
             view_fill(&views->free, &views->rested, &set);
             pick_along(w, &in_set, windows[i], pick);
@@ -351,7 +347,7 @@ static void pick_all(const struct core *core, const struct plan_choice *choice, 
     }
     if (!plan->kind.is_specific || pick->n == pick->max)
         return;
-    const struct view all = { .in = &plan->choosable, .without = { choice->beside }, .n = 1 };
+    const struct view all = { .in = &plan->choosable, .without = { choice->skipped }, .n = 1 };
     view_fill(&all, &views->free, &set);
     for (size_t i = 0; i < n_windows && pick->n < pick->max; i++)
         pick_along(w, &in_set, windows[i], pick);
@@ -370,8 +366,8 @@ size_t plan_by_sets(struct core *core, const struct plan_choice *choice, const s
     return pick.n;
 }
 
-/* As far as the index knows. */
-static void look(struct core *core, const struct plan_choice *choice, struct plan_views *out)
+/* Compute the views from the index. */
+static void views_from_index(struct core *core, const struct plan_choice *choice, struct plan_views *out)
 {
     const struct plan_pool *plan = choice->plan;
     const struct core_index *index = &core->index;
@@ -379,7 +375,7 @@ static void look(struct core *core, const struct plan_choice *choice, struct pla
 
     core_index_expire(core, choice->now_ms);
     out->is_shared = is_shared(core, plan);
-    out->free = (struct view){ .in = &plan->choosable, .without = { choice->beside }, .n = 1 };
+    out->free = (struct view){ .in = &plan->choosable, .without = { choice->skipped }, .n = 1 };
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && index->is_loaded; proto++)
         if (plan->kind.protos & 1u << proto)
             view_without(&out->free, &index->taken[proto]);
@@ -389,7 +385,7 @@ static void look(struct core *core, const struct plan_choice *choice, struct pla
             view_without(&out->rested, &index->cooling[proto]);
     if (is_longest || !index->is_loaded)
         return;
-    /* Another pool's ports rest longer than ours: only the newer end of the list counts. */
+    /* Other pools have a longer cooldown: only the newer end of the list counts. */
     memset(&out->cooling, 0, sizeof out->cooling);
     for (uint32_t at = index->list ? index->list[0].older : 0;
          at != 0 && choice->now_ms - index->list[at].released_ms < plan->pool.cooldown_ms;
@@ -406,8 +402,8 @@ size_t plan_ports(struct core *core, const struct plan_choice *choice, uint16_t 
     struct plan_views views;
     struct stretch s;
 
-    look(core, choice, &views);
-    /* In a pool with much room the walk meets free ports soon: all of them need not be looked at. */
+    views_from_index(core, choice, &views);
+    /* In a pool with many free ports the walk finds some soon, without a search of all ports. */
     for (uint32_t step = 0, k = 0;
          step < w.total && pick.n < max && (step < max || (k < QUICK_STRETCHES && pick.n < choice->enough));
          step += (uint32_t) (s.last - s.first) + 1, k++) {
@@ -437,7 +433,7 @@ static void pick_runs(const struct portbits *set, dibs_range window, struct plan
     }
 }
 
-/* Nothing when there are some already: what comes later is worse. */
+/* Pick runs from the view, unless a better view already gave some. */
 static void pick_runs_of(struct core *core, const struct plan_pool *plan, const struct portbits *ports,
                          uint16_t from, struct plan_run run, struct pick *pick)
 {
@@ -461,10 +457,10 @@ size_t plan_runs(struct core *core, const struct plan_choice *choice, struct pla
     struct plan_views views;
     struct plan_sets sets;
 
-    look(core, choice, &views);
+    views_from_index(core, choice, &views);
     if (run.is_free)
         views.free = views.rested =
-            (struct view){ .in = &plan->choosable, .without = { choice->beside }, .n = 1 };
+            (struct view){ .in = &plan->choosable, .without = { choice->skipped }, .n = 1 };
     view_fill(&views.free, NULL, &sets.free);
     view_fill(&views.rested, NULL, &sets.rested);
     pick_runs_of(core, plan, &sets.rested, plan->split, run, &pick);
@@ -476,14 +472,12 @@ size_t plan_runs(struct core *core, const struct plan_choice *choice, struct pla
 uint16_t plan_name_port(const struct call *call, const struct plan_pool *plan, const dibs_claim *claim)
 {
     uint32_t total = plan->size - plan->band;
-    /* Not the ledger's own salt: a name is to find its port again when the ledger was lost. By its place
-     * users with ledgers of their own still differ. */
+    /* Hash the ledger's place, not its salt: a name finds its port again after the ledger was lost. */
     const char *place = call->settings->ledger;
     uint64_t salt = hash_fnv1a(HASH_FNV_BASIS, place, strlen(place));
     const char *name = claim->name;
 
-    /* Which clone gets '~' into its group, and which branch it is called after, is a matter of who came first
-     * and when: without the ledger that is decided again. The directory stays the same. */
+    /* Hash the directory: the group depends on the branch and on which clone came first ('~'). */
     if (claim->project[0]) {
         salt = hash_fnv1a(salt, claim->project, strlen(claim->project));
         salt = hash_fnv1a(salt, name, strcspn(name, "@~/"));

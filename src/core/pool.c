@@ -16,7 +16,7 @@
 
 #define DEFAULT_POOL "default"
 
-/* A pool without a name is known by its ranges; a long list by its beginning and a hash of the whole. */
+/* Name an anonymous pool after its ranges; a long list by its beginning and a hash of the whole. */
 static void anonymous_name(const dibs_ranges *ranges, char out[DIBS_POOL_NAME_MAX + 1])
 {
     char text[DIBS_RANGES_TEXT_MAX + 1];
@@ -28,7 +28,6 @@ static void anonymous_name(const dibs_ranges *ranges, char out[DIBS_POOL_NAME_MA
                     hash_fnv1a(HASH_FNV_BASIS, text, strlen(text)));
 }
 
-/* Settings override the pool's own values, in this process only. */
 void core_pool_overrule(const struct call *call, dibs_pool *pool)
 {
     const dibs_settings *s = call->settings;
@@ -50,17 +49,16 @@ static void default_pool(const dibs_settings *s, dibs_pool *out)
     (void) text_copy(out->order, sizeof out->order, s->order);
 }
 
-/* A change of a pool by another process is seen within a second, as that of the host's ranges is; one by
- * another host as soon as the ledger tells of it. */
+/* Get the pool from the cache. A change is seen within a second, one by another host at once. */
 static dibs_status recent_pool(struct core *core, const struct call *call, const char *name, dibs_pool *out,
                                dibs_err *err)
 {
     enum { POOL_LASTS_MS = 1000 };
     struct core_last_pool *last = &core->last_pool;
     int64_t age_ms = call->now.boot_ms - last->loaded_ms;
-    uint64_t elsewhere = ledger_take_notices(core->ledger);
+    uint64_t notices = ledger_take_notices(core->ledger);
 
-    if (!last->is_loaded || age_ms < 0 || age_ms >= POOL_LASTS_MS || last->elsewhere != elsewhere ||
+    if (!last->is_loaded || age_ms < 0 || age_ms >= POOL_LASTS_MS || last->notices != notices ||
         strcmp(last->pool.name, name) != 0) {
         dibs_status s = ledger_pool_get(core->ledger, call, name, &last->pool, err);
 
@@ -72,7 +70,7 @@ static dibs_status recent_pool(struct core *core, const struct call *call, const
                        : s;
         (void) text_copy(last->pool.name, sizeof last->pool.name, name);
         last->loaded_ms = call->now.boot_ms;
-        last->elsewhere = elsewhere;
+        last->notices = notices;
     }
     if (last->is_stored)
         *out = last->pool;
@@ -108,7 +106,7 @@ dibs_status core_pool(struct core *core, const struct call *call, const char *na
             out->ranges = s->range;
     }
     core_pool_overrule(call, out);
-    if (!order_find(out->order)) /* of a newer dibs, or damaged: any order serves */
+    if (!order_find(out->order)) /* written by a newer dibs, or damaged: use the settings' order */
         (void) text_copy(out->order, sizeof out->order, s->order);
     return DIBS_OK;
 }
@@ -119,7 +117,7 @@ uint32_t core_band(const dibs_pool *pool)
 
     if (pool->band == DIBS_BAND_AUTO)
         return dibs_band_size(size);
-    /* At least one port is left for dynamic choice to prefer. */
+    /* Leave at least one port above the band for dynamic choice. */
     return (uint32_t) pool->band < size ? (uint32_t) pool->band : size - 1;
 }
 
@@ -200,7 +198,7 @@ dibs_status core_may_change_pools(const struct call *call, dibs_err *err)
                           : DIBS_OK;
 }
 
-/* One that came with a snapshot may stay so. */
+/* Refuse the scope cluster in a ledger of one host, unless the stored pool has it (from a snapshot). */
 static dibs_status check_scope(struct core *core, const struct call *call, const dibs_pool *pool,
                                dibs_err *err)
 {
@@ -234,7 +232,7 @@ dibs_status core_pool_remove(struct core *core, const struct call *call, const c
     dibs_status s = core_may_change_pools(call, err);
     if (s == DIBS_OK)
         s = ledger_pool_remove(core->ledger, call, name, err);
-    /* The default pool is reset by this; nobody has changed it, so it is so already. */
+    /* Removing the default pool resets it; if it is not stored, it is already reset. */
     return s == DIBS_NOT_FOUND && strcmp(name, DEFAULT_POOL) == 0 ? DIBS_OK : s;
 }
 
@@ -376,7 +374,7 @@ dibs_status core_snapshot_import(struct core *core, const struct call *call, con
                            .is_exclusive = true,
                            .is_kept = true,
                            .uid = call->uid };
-        /* A bit of Kubernetes' range stands for the port of every protocol. */
+        /* A bit of Kubernetes' range stands for the port in every protocol. */
         for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX; proto++)
             c->bindings[c->n_bindings++] = (dibs_binding){ proto, { .len = 16 } };
         (void) text_copy(c->pool, sizeof c->pool, pool.name);

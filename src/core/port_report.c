@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports on a port: the ledger's claims and the kernel's sockets side by side. It never probes, because the
- * holder's server may be about to bind. */
+/* Reports on a port. It probes only without an exclusive claim: a holder's server may be about to bind. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +49,7 @@ static bool is_in_the_way(const struct looking *l, const dibs_binding *bindings,
     return bindings_conflict(l->bindings, l->n_bindings, bindings, n);
 }
 
-/* The obstacles of a port, the claims that each of them stops, and what to do then. */
+/* The obstacles of a port, which claims each of them stops, and the advice for it. */
 enum rule {
     DECLARED,
     DEAD,
@@ -137,7 +136,7 @@ static void explain_claim(struct looking *l, dibs_claim *claim)
     if (!claim->is_exclusive)
         add_reason(l->report, DECLARED, "declared by %s, which takes this number without a claim", who);
     else if (is_conflict && life == DIBS_DEAD && !claim->is_kept)
-        add_reason(l->report, DEAD, "was held by %s, who is dead (%s)", who, why);
+        add_reason(l->report, DEAD, "was held by %s, which is dead (%s)", who, why);
     else if (is_conflict)
         add_reason(l->report, HELD, "held by %s%s%s", who, why[0] ? ": " : "", why);
     else
@@ -163,13 +162,13 @@ static bool note_socket(void *ctx, const struct kernel_socket *socket)
     return true;
 }
 
-/* Who has a socket open: holders of claims first, see kernel.h. */
+/* Find the owners of sockets; processes that hold claims are searched first, see kernel.h. */
 
 enum { HOLDERS_MAX = 65536 };
 
 struct holders {
     struct core *core;
-    struct portbits ports; /* of the sockets */
+    struct portbits ports; /* ports of the sockets */
     pid_t *first, *last;
     size_t n_first, n_last, max;
 };
@@ -205,7 +204,7 @@ void core_socket_owners(struct core *core, const struct call *call, struct kerne
         if (inodes[i] != 0)
             portbits_add(&h.ports, sockets[i].port);
     }
-    /* Without the list /proc is walked in its order: still right, but it may delay a rightful server. */
+    /* Without the list, /proc is searched in its own order: correct, but it may delay a holder's server. */
     (void) ledger_list(core->ledger, call, &held, note_holder, &h, NULL);
     struct kernel_suspects suspects = { first, h.n_first, last, h.n_last };
     kernel_socket_owners(inodes, pids, n, &suspects);
@@ -238,7 +237,7 @@ dibs_status core_port_sockets(struct core *core, const struct call *call, const 
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK; proto++)
         if (is_asked(&l, proto))
             s = kernel_sockets(0, proto, question->port, note_socket, &l, err);
-    /* A server's connections have its port, too. */
+    /* Connections of a server have its port, too. */
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK && out->n_sockets == 0; proto++)
         if (is_asked(&l, proto))
             s = kernel_blocking_sockets(proto, question->port, note_socket, &l, err);
@@ -253,8 +252,7 @@ bool core_socket_uses(const dibs_socket *socket, const dibs_claim *claim)
     return bindings_conflict(claim->bindings, claim->n_bindings, &used, 1);
 }
 
-/* Is the socket that of a claim which is reported as an obstacle? A claim of another address does not
- * explain a socket that is in the way of this one. */
+/* Return whether a claim that is reported as an obstacle, on the same address, explains the socket. */
 static bool is_covered(const struct looking *l, const dibs_socket *socket)
 {
     for (size_t i = 0; i < l->report->n_claims; i++) {
@@ -267,7 +265,7 @@ static bool is_covered(const struct looking *l, const dibs_socket *socket)
     return false;
 }
 
-/* Could the kernel's answer disturb the server of a claim? */
+/* Return whether a probe can disturb no server: the port has no exclusive claim. */
 static bool may_probe(const struct looking *l)
 {
     for (size_t i = 0; i < l->report->n_claims; i++)
@@ -276,7 +274,7 @@ static bool may_probe(const struct looking *l)
     return true;
 }
 
-/* Returns whether it is a reason. */
+/* Report the socket as an obstacle; return whether it is one. */
 static bool explain_socket(struct looking *l, const dibs_socket *socket)
 {
     char address[DIBS_ADDRESS_TEXT_MAX + 1];
@@ -291,8 +289,8 @@ static bool explain_socket(struct looking *l, const dibs_socket *socket)
     return true;
 }
 
-/* Explain by the kernel's own answer, as a claim would: a socket that does not listen may let others bind its
- * port, and one that is only bound is not listed by kernels before 6.8. */
+/* Explain with a probe, as a claim would: a socket that does not listen may let others bind its port, and
+ * kernels before 6.8 do not list a socket that is only bound. */
 static void explain_sockets(struct looking *l, uint16_t port)
 {
     dibs_port_report *report = l->report;
@@ -352,7 +350,7 @@ static void explain_rules(struct looking *l, uint16_t port, const dibs_pool *poo
                    "released a moment ago: dynamic choice takes it after all others of its band");
 }
 
-/* ---- is it really mine that listens? ---- */
+/* ---- does the holder listen? ---- */
 
 static bool is_holders(struct core *core, const dibs_claim *claim, const dibs_socket *socket)
 {
@@ -362,15 +360,15 @@ static bool is_holders(struct core *core, const dibs_claim *claim, const dibs_so
     if (socket->uid != claim->uid)
         return false;
     if (claim->holder == DIBS_HELD_BY_NOBODY && claim->project[0])
-        return process_works_in(socket->pid, claim->project); /* ten work trees have one user */
+        return process_works_in(socket->pid, claim->project); /* one user has many work trees */
     if (claim->holder != DIBS_HELD_BY_PROCESS)
-        return true; /* a lease is its user's */
+        return true; /* a lease belongs to its user */
     pid_t pid = process_pid_here(&core->view, &claim->process);
     if (pid == 0 || socket->pid == 0)
         return false;
     if (process_descends_from(&core->view, socket->pid, pid))
         return true;
-    /* A server that detached itself still has the session of the command that was run. */
+    /* A detached server still has the session of the command that `dibs run` started. */
     return process_identify(&core->view, socket->pid, &listener, NULL) == DIBS_OK &&
            process_identify(&core->view, pid, &holder, NULL) == DIBS_OK && listener.session == pid;
 }
@@ -446,7 +444,7 @@ dibs_status core_assert(struct core *core, const struct call *call, const dibs_w
         if (is_holders(core, &claim, socket))
             own = socket;
         else
-            other = socket; /* a client may reach that one: one stranger is one too many */
+            other = socket; /* a client may reach this socket: one foreign socket is enough */
     }
     if (own && !other) {
         *out = *own;
@@ -454,8 +452,8 @@ dibs_status core_assert(struct core *core, const struct call *call, const dibs_w
         return DIBS_OK;
     }
     if (!other)
-        return err_set(err, DIBS_TAKEN, "nobody listens on port %u", claim.port);
-    (void) err_set(err, DIBS_TAKEN, "port %u is yours, but somebody else listens on it: %s", claim.port,
+        return err_set(err, DIBS_TAKEN, "no process listens on port %u", claim.port);
+    (void) err_set(err, DIBS_TAKEN, "port %u is yours, but another process listens on it: %s", claim.port,
                    core_owner_text(other, who));
     core_blame_socket(other, err);
     return DIBS_TAKEN;

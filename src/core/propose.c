@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Planning a round: which ports each want of the batch tries, in which order. */
+/* Plans a round: which ports each want of the batch tries, in which order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,14 +21,14 @@ static dibs_status read_cursor(struct core *core, const struct call *call, dibs_
     return s;
 }
 
-/* Not when it was tried in this call: every round must have something new to try. That it was busy a moment
- * ago, for another, does not count for a name's own port: its server may have ended meanwhile (INV-7). */
+/* Return whether a name's port may be proposed. Not when this call tried it: every round needs something new.
+ * A port that was busy for another call counts as free: its server may have ended (INV-7). */
 static bool may_choose(const struct attempt *a, const struct plan_pool *plan, uint16_t port)
 {
     return port != 0 && portbits_has(&plan->choosable, port) && !attempt_has(a->tried, port);
 }
 
-/* As far as the index knows; without it the ledger passes over what cools. */
+/* Return whether the index knows the port as cooling; without the index the ledger skips cooling ports. */
 static bool is_cooling(const struct attempt *a, const struct plan_pool *plan, uint16_t port)
 {
     bool is_found = false;
@@ -40,7 +40,7 @@ static bool is_cooling(const struct attempt *a, const struct plan_pool *plan, ui
     return is_found;
 }
 
-/* Ports of claims that the batch ends: free when the ledger looks at them, but in use a moment ago. */
+/* List ports of claims that the batch ends: free for the ledger, but in use a moment ago. */
 static size_t plan_ending(const struct attempt *a, const struct plan_pool *plan, uint16_t *out, size_t max)
 {
     struct portbits left = *a->ending;
@@ -50,7 +50,7 @@ static size_t plan_ending(const struct attempt *a, const struct plan_pool *plan,
         uint16_t port = a->batch->drops[i].claim->port;
 
         if (may_choose(a, plan, port) && portbits_has(&left, port)) {
-            portbits_remove(&left, port); /* another address of it may end, too */
+            portbits_remove(&left, port); /* a claim on another address of the port may end, too */
             out[n++] = port;
         }
     }
@@ -62,7 +62,7 @@ static struct plan_choice choice_of(const struct attempt *a, const struct plan_p
 {
     return (struct plan_choice){ .plan = plan,
                                  .claim = claim,
-                                 .beside = a->beside ? a->beside : &a->core->foreign.ports,
+                                 .skipped = a->skipped ? a->skipped : &a->core->foreign.ports,
                                  .cursor = a->core->cursor,
                                  .now_ms = a->call.now.boot_ms,
                                  .enough = 1 };
@@ -77,7 +77,7 @@ static size_t plan_list(struct attempt *a, const struct plan_pool *plan, const d
 
     if (a->batch->n > 1)
         choice.enough = max;
-    /* For a batch what is free was too little, but is free. */
+    /* A batch also proposes the free ports, although they were too few. */
     if (a->stage != STAGE_DEAD || a->batch->n > 1)
         n = plan_ports(a->core, &choice, out, max - n_dead);
     if (a->has_ending)
@@ -94,7 +94,7 @@ static bool is_single_choice(const struct ask *ask, const struct plan_pool *plan
     return ask->plan == plan && ask->is_choice && !ask->is_noop && !ask->is_in_run;
 }
 
-/* ---- what is meant for one want is not proposed to another ---- */
+/* ---- set ports aside for one want ---- */
 
 static void set_aside(struct attempt *a, const struct plan_pool *plan, uint16_t port)
 {
@@ -113,13 +113,13 @@ static bool is_set_aside(const struct attempt *a, const struct plan_pool *plan, 
 
 /* ---- single ports that dibs chooses ---- */
 
-/* The ports that one want tries: its name's, then one that is its own alone. 0: none. */
+/* The ports of one want: its name's, then one set aside for it alone. 0: none. */
 struct proposal {
     uint16_t remembered, preferred, own;
 };
 
-/* Not when the index knows of a claim there, unless that ends in the same step. Before it has caught up, the
- * ledger is asked: somebody else may have ended that claim (INV-7). */
+/* Return whether the port may be free: the index has no claim there, or the batch ends it. An index that is
+ * not up to date does not decide: the claim may have ended (INV-7). */
 static bool may_be_free(const struct attempt *a, const struct plan_pool *plan, uint16_t port)
 {
     if (a->stage < STAGE_RELOADED || plan->kind.is_specific || attempt_has(a->freed, port))
@@ -130,7 +130,7 @@ static bool may_be_free(const struct attempt *a, const struct plan_pool *plan, u
     return true;
 }
 
-/* A port that a name had comes before one that another's hash points at (INV-7). */
+/* Propose ports that names had before ports that other names' hashes prefer (INV-7). */
 static void propose_named(struct attempt *a, const struct plan_pool *plan, struct proposal *proposals)
 {
     for (size_t i = 0; i < a->batch->n; i++) {
@@ -145,13 +145,13 @@ static void propose_named(struct attempt *a, const struct plan_pool *plan, struc
     for (size_t i = 0; i < a->batch->n; i++) {
         const struct ledger_want *want = &a->wants[i];
 
-        /* A name that has its claim, perhaps outside of this pool, wants no other port. */
+        /* A name that already has a claim, perhaps outside this pool, needs no other port. */
         if (!is_single_choice(&a->asks[i], plan) || !want->claim.name[0] || a->asks[i].has_claim)
             continue;
         uint16_t port = plan_name_port(&a->call, plan, &want->claim);
         if (!may_choose(a, plan, port) || is_cooling(a, plan, port) || !may_be_free(a, plan, port) ||
             is_set_aside(a, plan, port) || port == proposals[i].remembered ||
-            attempt_has(a->ending, port)) /* that comes behind what is free */
+            attempt_has(a->ending, port)) /* ports of ending claims come after free ones */
             continue;
         proposals[i].preferred = port;
         if (!proposals[i].remembered)
@@ -159,14 +159,13 @@ static void propose_named(struct attempt *a, const struct plan_pool *plan, struc
     }
 }
 
-/* How urgently a want needs a port of the list: first those without any other, then those whose own may be
- * taken; a name that has its claim usually needs none. */
+/* Return how urgently a want needs a listed port: more without another port, less with a claim. */
 static int need_of(const struct ask *ask, const struct proposal *p)
 {
     return ask->has_claim ? 2 : p->remembered || p->preferred ? 1 : 0;
 }
 
-/* Returns how many of the list are left, at its beginning: those that all may share. */
+/* Set listed ports aside for single wants. Return how many are left at the beginning, for all to share. */
 static size_t propose_own(struct attempt *a, const struct plan_pool *plan, struct proposal *proposals,
                           uint16_t *list, size_t n)
 {
@@ -190,7 +189,7 @@ static void put(uint16_t **to, uint16_t port)
         *(*to)++ = port;
 }
 
-/* Every want that dibs chooses for: its name's ports, one of its own, and the spare ones that all share. */
+/* Plan every want that dibs chooses for: its name's ports, one of its own, and the shared spare ports. */
 static dibs_status plan_choices(struct attempt *a, const struct plan_pool *plan, uint16_t **buffer,
                                 dibs_err *err)
 {
@@ -204,7 +203,7 @@ static dibs_status plan_choices(struct attempt *a, const struct plan_pool *plan,
         }
     if (n_choices == 0)
         return DIBS_OK;
-    /* As many as may be set aside, one for each besides, and the spare ones. */
+    /* Enough to set aside for names, one for each want, and the spare ports. */
     size_t max = n_choices > 1 ? 2 * n_choices + SPARE_MAX : a->stage == STAGE_BLIND ? SPARE_MAX : EXACT_MAX;
     AUTO(free_auto) uint16_t *list = calloc(max, sizeof *list);
     AUTO(free_auto) struct proposal *proposals = calloc(a->batch->n, sizeof *proposals);
@@ -237,7 +236,7 @@ struct blocked {
     struct portbits ports;
 };
 
-/* Will the claim be gone when the ledger looks at its port? */
+/* Return whether the claim ends before the ledger checks its port. */
 static bool gives_way(const struct attempt *a, const struct ledger_slot *slot)
 {
     if (slot->claim_id == 0 || attempt_is_dead(a, slot->claim_id))
@@ -262,7 +261,7 @@ static bool block(void *ctx, const struct ledger_slot *slot)
     return true;
 }
 
-/* May the run stand there, as far as is known without the ledger? */
+/* Return whether the run may start there, as far as is known without the ledger. */
 static bool may_run_at(const struct attempt *a, const struct plan_pool *plan, size_t base, size_t n)
 {
     if (base == 0 || base + n - 1 > DIBS_PORT_MAX || (a->batch->align > 1 && base % a->batch->align != 0))
@@ -273,28 +272,27 @@ static bool may_run_at(const struct attempt *a, const struct plan_pool *plan, si
     return true;
 }
 
-/* The run that the names had goes first, then the one where the first name's hash wants it (INV-7), then
- * those that the index believes free; the index does not know addresses, so before giving up the ledger
- * itself is read. */
+/* Plan a run: first the run that the names had, then the one that the first name's hash prefers (INV-7), then
+ * runs that the index believes free. The index has no addresses, so read the ledger before giving up. */
 static dibs_status plan_run(struct attempt *a, size_t first, uint16_t **buffer, dibs_err *err)
 {
     struct ledger_want *want = &a->wants[first];
     struct plan_run run = { .n = want->run, .align = a->batch->align };
     const struct plan_pool *plan = a->asks[first].plan;
     struct plan_choice choice = choice_of(a, plan, &want->claim);
-    struct portbits beside = a->core->foreign.ports;
+    struct portbits skipped = a->core->foreign.ports;
     uint16_t *to = *buffer;
-    bool is_there = true; /* a run that all its names have needs nothing that others could have */
+    bool is_there = true; /* every name of the run has its claim: no other port is needed */
     dibs_status s = DIBS_OK;
 
     for (size_t i = 0; i < run.n; i++)
         is_there = is_there && a->asks[first + i].has_claim;
     for (dibs_proto proto = DIBS_TCP; a->planned && proto <= DIBS_PROTO_MAX; proto++)
         if (plan->kind.protos & 1u << proto)
-            portbits_add_all(&beside, &a->planned[proto]);
-    choice.beside = &beside;
+            portbits_add_all(&skipped, &a->planned[proto]);
+    choice.skipped = &skipped;
     uint16_t hashed = want->claim.name[0] ? plan_name_port(&a->call, plan, &want->claim) : 0;
-    run.start = hashed; /* and if it does not fit there, beside it: the same in every process */
+    run.start = hashed; /* if it does not fit there, search from there: the same in every process */
     if (may_run_at(a, plan, want->run_base, run.n))
         *to++ = want->run_base;
     if (hashed != want->run_base && a->stage != STAGE_DEAD && may_run_at(a, plan, hashed, run.n))
@@ -304,7 +302,7 @@ static dibs_status plan_run(struct attempt *a, size_t first, uint16_t **buffer, 
         struct blocked b = { .a = a };
 
         s = ledger_slots(a->core->ledger, &a->call, NULL, block, &b, err);
-        portbits_add_all(&beside, &b.ports);
+        portbits_add_all(&skipped, &b.ports);
         run.is_free = true;
         n = plan_runs(a->core, &choice, run, to, SPARE_MAX);
     }
@@ -319,22 +317,22 @@ static dibs_status plan_run(struct attempt *a, size_t first, uint16_t **buffer, 
     return s;
 }
 
-/* In the first round of most calls these are just the foreign ports. */
+/* Compute the ports to skip. In the first round of most calls these are only the foreign ports. */
 static dibs_status pass_over(struct attempt *a, dibs_err *err)
 {
     if (a->round == 0 && !a->has_ending)
         return DIBS_OK;
-    if (!a->beside)
-        a->beside = malloc(sizeof *a->beside);
-    if (!a->beside)
+    if (!a->skipped)
+        a->skipped = malloc(sizeof *a->skipped);
+    if (!a->skipped)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
-    *a->beside = a->core->foreign.ports;
+    *a->skipped = a->core->foreign.ports;
     if (a->tried)
-        portbits_add_all(a->beside, a->tried);
+        portbits_add_all(a->skipped, a->tried);
     if (a->has_ending)
-        portbits_add_all(a->beside, a->ending);
-    for (size_t i = 0; i < a->n_dead_ports; i++) /* proposed by themselves */
-        portbits_add(a->beside, a->dead_ports[i]);
+        portbits_add_all(a->skipped, a->ending);
+    for (size_t i = 0; i < a->n_dead_ports; i++) /* proposed separately */
+        portbits_add(a->skipped, a->dead_ports[i]);
     return DIBS_OK;
 }
 
@@ -347,7 +345,7 @@ dibs_status attempt_plan(struct attempt *a, dibs_err *err)
         memset(a->planned, 0, PLANNED_BYTES);
     if (s == DIBS_OK)
         s = pass_over(a, err);
-    for (size_t i = 0; i < a->batch->n; i++) /* numbers that somebody named */
+    for (size_t i = 0; i < a->batch->n; i++) /* requested numbers */
         if (!a->asks[i].is_choice)
             set_aside(a, a->asks[i].plan, a->asks[i].request->port);
     for (size_t i = 0; i < a->batch->n && s == DIBS_OK && a->has_run; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The reaper: ends the claims of dead holders in chunks, off the request path and never at start (D17).
- * Holders are judged between transactions, and each transaction ends only generations that were judged. */
+ * Holders are judged between transactions; each transaction ends only the generations that were judged. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,6 @@
 
 enum { CHUNK_CLAIMS = 128 };
 
-/* Claims that are judged together. */
 struct chunk {
     struct core_sockets sockets;
     dibs_claim claims[CHUNK_CLAIMS];
@@ -29,7 +28,7 @@ static bool gather(void *ctx, const dibs_claim *claim)
     return chunk->n < CHUNK_CLAIMS;
 }
 
-/* For a user of another pid namespace ("uid:N@...") the directory may exist in a mount namespace there. */
+/* Return whether the project directory is gone; unknown ("no") for users of another pid namespace. */
 static bool project_is_gone(const dibs_claim *claim)
 {
     struct stat st;

@@ -11,18 +11,18 @@
 
 #include "base/banned.h"
 
-/* The source of this number: an option of a command, or a manifest. */
+/* Advice for a port number from an option or from a manifest. */
 #define OTHERWISE "choose another port, or use --prefer (in a manifest: prefer)"
 
 void core_describe(const dibs_claim *c, char *out, size_t size)
 {
     char since[32];
     char ttl[24];
-    char holder[128] = "kept, nobody holds it now";
+    char holder[128] = "kept, without a holder";
     char command[DIBS_COMMAND_MAX + 1];
 
     if (c->is_damaged) {
-        (void) snprintf(out, size, "a damaged record, nobody knows whose; see 'dibs doctor'");
+        (void) snprintf(out, size, "a damaged record of an unknown holder; see 'dibs doctor'");
         return;
     }
     clock_wall_format(c->created_ms, since);
@@ -36,7 +36,7 @@ void core_describe(const dibs_claim *c, char *out, size_t size)
                     c->name[0] ? "'" : "", c->principal, holder, since);
 }
 
-/* A process's claim is that process's own, a lease or a kept claim its user's. */
+/* Return whether the blocker is the caller's own: its process, or for leases and kept claims its user. */
 static bool is_own(const dibs_claim *wanted, const dibs_claim *b)
 {
     if (strcmp(wanted->principal, b->principal) != 0)
@@ -47,7 +47,7 @@ static bool is_own(const dibs_claim *wanted, const dibs_claim *b)
            wanted->process.pidns == b->process.pidns && wanted->process.start_ticks == b->process.start_ticks;
 }
 
-/* The pair of bindings that conflict, and what they are to each other. */
+/* Find the two bindings that conflict, and return their relation. */
 static dibs_relation relate(const dibs_claim *wanted, const dibs_claim *b, dibs_binding *theirs)
 {
     *theirs = b->n_bindings ? b->bindings[0] : (dibs_binding){ DIBS_TCP, { .len = 16 } };
@@ -67,7 +67,7 @@ static dibs_relation relate(const dibs_claim *wanted, const dibs_claim *b, dibs_
     return is_own(wanted, b) ? DIBS_REL_SAME_HOLDER : DIBS_REL_OTHER_HOLDER;
 }
 
-/* Is every binding that is asked for part of the claim? 0.0.0.0 has no IPv6 address. */
+/* Return whether the claim has every requested binding. 0.0.0.0 has no IPv6 address. */
 static bool covers(const dibs_claim *b, const dibs_claim *wanted)
 {
     for (size_t i = 0; i < wanted->n_bindings; i++) {
@@ -104,8 +104,7 @@ static void fill_blocker(dibs_err *err, dibs_relation relation, const dibs_claim
     (void) text_copy(err->blocker.command, sizeof err->blocker.command, b->command);
 }
 
-/* Describe the blocker, and say so if its holder is dead: "'web', uid:1000, pid 12 (node), since ... (its
- * holder is gone, but its socket is still bound)". */
+/* Describe the blocker: "'web', uid:1000, pid 12 (node), since ... (why it is not alive)". */
 static void describe_judged(struct core *core, const struct call *call, dibs_claim *b, char *out, size_t size)
 {
     const char *why = "";
@@ -122,7 +121,7 @@ static void describe_judged(struct core *core, const struct call *call, dibs_cla
         (void) strncat(out, ")", size - strlen(out) - 1);
 }
 
-/* "port 26001", "any port", "any port of 8000-8099 that is a multiple of 8" */
+/* Write "port 26001", "any port" or "any port of 8000-8099 that is a multiple of 8". */
 static void describe_ports(const struct ledger_want *want, char *out, size_t size)
 {
     char ranges[DIBS_RANGES_TEXT_MAX + 1];
@@ -140,7 +139,7 @@ static void describe_ports(const struct ledger_want *want, char *out, size_t siz
         (void) snprintf(out + strlen(out), size - strlen(out), " that is a multiple of %u", want->align);
 }
 
-/* "port 26001 on tcp 127.0.0.1, tcp ::1"; whether it is exclusive or declared only where `other` differs. */
+/* Write "port 26001 on tcp 127.0.0.1, tcp ::1"; add exclusive or declared only where `other` differs. */
 static void describe_request(const dibs_claim *c, const char *number, const dibs_claim *other, char *out,
                              size_t size)
 {
@@ -172,7 +171,7 @@ static dibs_status refuse_name(struct core *core, const struct call *call, const
     char asked[500];
 
     if (!r->has_blocker)
-        return DIBS_TAKEN; /* the ledger has said it */
+        return DIBS_TAKEN; /* the ledger has already written the error */
     (void) relate(wanted, &b, &theirs);
     describe_judged(core, call, &b, who, sizeof who);
     (void) snprintf(ports, sizeof ports, "port %u", b.port);
@@ -180,11 +179,10 @@ static dibs_status refuse_name(struct core *core, const struct call *call, const
     describe_ports(want, ports, sizeof ports);
     describe_request(wanted, ports, &b, asked, sizeof asked);
     if (r->breaks_run)
-        (void) err_set(
-            err, DIBS_TAKEN,
-            "name '%s' has port %u, around which the run that is asked for cannot be made; release "
-            "it first, or use another name (it is held by %s)",
-            b.name, b.port, who);
+        (void) err_set(err, DIBS_TAKEN,
+                       "name '%s' has port %u, around which the requested run does not fit; release "
+                       "it first, or use another name (it is held by %s)",
+                       b.name, b.port, who);
     else if (r->differs)
         (void) err_set(err, DIBS_TAKEN,
                        "name '%s' has %s, which is not what is asked for now: %s; release it first, or use "
@@ -194,7 +192,7 @@ static dibs_status refuse_name(struct core *core, const struct call *call, const
         (void) err_set(err, DIBS_TAKEN, "name '%s' (port %u) is held by %s; %s", wanted->name, b.port, who,
                        b.is_damaged ? "run 'dibs doctor --fix', or use another name"
                        : b.is_orphan
-                           ? "end the process that has its socket ('dibs who' tells), or use another name"
+                           ? "end the process that has its socket ('dibs who' shows it), or use another name"
                            : "wait for its end, use another name, or 'dibs transfer' it");
     fill_blocker(err, DIBS_REL_SAME_NAME, &b, &theirs);
     err->blocker.differs = r->differs || r->breaks_run;
@@ -276,15 +274,15 @@ static dibs_status refuse_foreign(struct core *core, const struct call *call, co
                                           .bindings = wanted->bindings,
                                           .n = wanted->n_bindings };
     dibs_port_report report = { 0 };
-    const dibs_socket *stranger = NULL;
+    const dibs_socket *foreign = NULL;
     char address[DIBS_ADDRESS_TEXT_MAX + 1];
     char who[CORE_OWNER_TEXT];
 
     (void) core_port_sockets(core, call, &question, &report, NULL);
     for (size_t i = report.n_sockets; i-- > 0;)
         if (core_socket_uses(&report.sockets[i], wanted))
-            stranger = &report.sockets[i];
-    if (!stranger) {
+            foreign = &report.sockets[i];
+    if (!foreign) {
         (void) err_set(err, DIBS_TAKEN,
                        "port %u is in use by a socket that no claim covers and that the kernel does not "
                        "show; " OTHERWISE,
@@ -295,10 +293,10 @@ static dibs_status refuse_foreign(struct core *core, const struct call *call, co
                           err);
         return DIBS_TAKEN;
     }
-    dibs_address_format(&stranger->address, address);
+    dibs_address_format(&foreign->address, address);
     (void) err_set(err, DIBS_TAKEN, "port %u is in use on %s %s by a process without a claim: %s; " OTHERWISE,
-                   port, dibs_proto_text(stranger->proto), address, core_owner_text(stranger, who));
-    core_blame_socket(stranger, err);
+                   port, dibs_proto_text(foreign->proto), address, core_owner_text(foreign, who));
+    core_blame_socket(foreign, err);
     return DIBS_TAKEN;
 }
 
@@ -315,7 +313,7 @@ dibs_status core_refuse(struct core *core, const struct call *call, const struct
         return refuse_name(core, call, want, refusal, err);
     if (refusal->is_busy)
         return refuse_foreign(core, call, &want->claim, refusal->port, err);
-    /* A blocker whose holder lives is the first. */
+    /* The blocker has a live holder if any of the claims on the port has one. */
     return refusal->has_blocker ? refuse_claimed(core, call, &want->claim, &refusal->blocker, err)
                                 : DIBS_TAKEN;
 }
@@ -335,7 +333,7 @@ static bool note_declared(void *ctx, const struct ledger_slot *slot)
     return true;
 }
 
-/* "free port", "contiguous run of 4 ports that begins at a multiple of 8" */
+/* Write "free port" or "contiguous run of 4 ports that begins at a multiple of 8". */
 static void describe_run(struct plan_run run, char *out, size_t size)
 {
     (void) snprintf(out, size, "free port");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Repair from observation (K7): what is used but not claimed is claimed; a claim that is not used is dropped
- * only after three sightings of one generation (W4), without a holder, and if it is the caller's to end. */
+/* Repairs the ledger from observation (K7): claims ports that are used but not claimed, and drops a claim
+ * without a holder that was not used at three sightings of one generation (W4), if the caller may end it. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +17,12 @@
 
 enum { SIGHTINGS_TO_DROP = 3, SOCKETS_MAX = 65536, CHUNK = 256 };
 
-/* The claim of an observed use. */
+/* An observed use, and the claim that covers it. */
 struct use {
-    struct use *next;  /* the next one of the same protocol and port, in the order of `seen` */
+    struct use *next;  /* next use of the same protocol and port, in the order of `seen` */
     uint64_t claim_id; /* the claim that covers it; 0: none */
-    char *other_name;  /* that claim's, when another was observed; else NULL */
-    bool is_repeated;  /* an earlier one is in its way */
+    char *other_name;  /* name of that claim when the observed name differs; else NULL */
+    bool is_repeated;  /* an earlier use conflicts with it */
 };
 
 struct use_chain {
@@ -37,16 +37,16 @@ struct repairing {
     dibs_repair_fn fn;
     void *ctx;
     bool is_stopped;
-    bool is_failed;            /* out of memory where that cannot be returned */
-    const dibs_observed *seen; /* what was observed, in order */
-    struct use *uses;          /* of seen[i] */
+    bool is_failed;            /* a callback ran out of memory */
+    const dibs_observed *seen; /* the observed uses, in order */
+    struct use *uses;          /* uses[i] belongs to seen[i] */
     struct use_chain *chains;  /* by protocol and port */
     size_t n_seen;
-    struct kernel_socket *sockets; /* of seen[i], when sockets are observed */
-    pid_t *pids;                   /* their owners */
+    struct kernel_socket *sockets; /* sockets[i] is seen[i] when sockets are observed; else NULL */
+    pid_t *pids;                   /* owners of the sockets; 0: unknown */
 };
 
-/* Many decisions, but few transactions: what one chunk of lines or claims needs. */
+/* The work of one transaction: a chunk of observed uses or of claims. */
 struct chunk {
     size_t n;
     dibs_claim claims[CHUNK];
@@ -54,7 +54,7 @@ struct chunk {
     struct ledger_seen leaks[CHUNK];
     uint64_t ids[CHUNK];
     uint32_t counts[CHUNK];
-    size_t claim_of[CHUNK]; /* of each line that is missing: which of `claims` */
+    size_t claim_of[CHUNK]; /* of each missing use: its index in `claims` */
     dibs_err why[CHUNK];    /* of each of `claims`: why it could not be made */
 };
 
@@ -87,14 +87,14 @@ static dibs_repair_item seen_item(dibs_repair_kind kind, const dibs_observed *o)
     return item_of(kind, &o->binding, o->port, o->name);
 }
 
-/* ---- which use is on which claim ---- */
+/* ---- match uses with claims ---- */
 
 static size_t place_of(dibs_proto proto, uint16_t port)
 {
     return (size_t) proto << 16 | port;
 }
 
-/* The first use from `use` on that is in the way of an address. */
+/* Return the first use, from `use` on, that conflicts with the address. */
 static struct use *in_the_way(const struct repairing *r, struct use *use, const dibs_address *address)
 {
     while (use && !dibs_address_conflict(&r->seen[use - r->uses].binding.address, address))
@@ -125,8 +125,7 @@ static dibs_status index_uses(struct repairing *r, dibs_err *err)
     return DIBS_OK;
 }
 
-/* The name of a claim beside another one of the same name, that of a service with several ports: "two/133".
- * Empty: there is no such name. */
+/* Write the name of a second claim of a service with several ports: "two/133". Empty: not a valid name. */
 static void name_beside(const char *name, uint16_t port, char out[DIBS_NAME_MAX + 1])
 {
     int n = snprintf(out, DIBS_NAME_MAX + 1, "%s/%u", name, port);
@@ -144,12 +143,12 @@ static bool is_name_of(const dibs_claim *claim, const char *observed)
            strcmp(beside, claim->name) == 0;
 }
 
-/* The first claim on a use is the one that covers it. */
+/* Note the first claim that covers each use. */
 static bool cover(void *ctx, const dibs_claim *claim)
 {
     struct repairing *r = ctx;
 
-    /* A socket on a declared port is what was declared. */
+    /* A socket on a declared port is the use that was declared. */
     if (!claim->is_exclusive && !r->sockets)
         return true;
     for (size_t k = 0; k < claim->n_bindings; k++) {
@@ -186,8 +185,7 @@ static bool is_missing(const struct repairing *r, size_t i)
            r->uses[i].claim_id == 0;
 }
 
-/* The process that uses a socket becomes the holder of its claim (false: there is none that can); a claim
- * from a list is kept until the list drops it. */
+/* Make the claim for a use: held by the process of a socket (false: it cannot hold), or kept for a list. */
 static bool claim_for(struct repairing *r, size_t i, dibs_claim *out)
 {
     const dibs_observed *o = &r->seen[i];
@@ -199,7 +197,7 @@ static bool claim_for(struct repairing *r, size_t i, dibs_claim *out)
     };
     out->bindings[0] = o->binding;
     out->bindings[0].address.v6only =
-        false; /* "::" alone is claimed as "*": rather too much than too little */
+        false; /* "::" alone is claimed as "*": that blocks more than needed, never less */
     (void) text_copy(out->principal, sizeof out->principal, r->call->principal);
     (void) text_copy(out->pool, sizeof out->pool, r->pool.name);
     (void) text_copy(out->name, sizeof out->name, o->name);
@@ -222,18 +220,18 @@ static void tell_restored(struct repairing *r, size_t i, const dibs_claim *claim
     }
 }
 
-/* Report uses that are claimed, or do not have to be. */
-static void tell_known(struct repairing *r, size_t i)
+/* Report uses that are already claimed, or need no claim. */
+static void report_known(struct repairing *r, size_t i)
 {
     const dibs_observed *o = &r->seen[i];
     dibs_repair_item item = seen_item(DIBS_REPAIR_DUPLICATE, o);
 
     if (!dibs_ranges_contain(&r->pool.ranges, o->port)) {
         item.kind = DIBS_REPAIR_OUTSIDE;
-        if (!r->sockets) /* every socket of the host outside of the pool is nobody's business */
+        if (!r->sockets) /* sockets outside the pool are not reported */
             report(r, &item, "outside of pool '%s'", r->pool.name);
     } else if (r->uses[i].is_repeated) {
-        if (!r->sockets) /* several sockets of one server are usual */
+        if (!r->sockets) /* one server often has several sockets */
             report(r, &item, "observed more than once; one of its users must change");
     } else if (r->uses[i].other_name) {
         report(r, &item, "used by '%.80s', but claimed as '%.80s'", o->name, r->uses[i].other_name);
@@ -256,9 +254,7 @@ static bool join(struct chunk *chunk, const dibs_claim *claim, size_t *at)
     return false;
 }
 
-/* Claim what is missing. A name that has a claim already is used with the number behind it, and if that has
- * one, too, not at all: a port in use must not be free because of its name. A claim that was made is left
- * alone by the next pass. */
+/* Claim the missing uses. If the name has a claim, use NAME/PORT; if that has one, too, no name. */
 static dibs_status restore(struct repairing *r, const struct call *call, struct chunk *chunk, dibs_err *err)
 {
     enum { AS_OBSERVED, BESIDE, WITHOUT_NAME };
@@ -285,7 +281,7 @@ static dibs_status restore(struct repairing *r, const struct call *call, struct 
     return s;
 }
 
-/* The lines from..to: what is missing is claimed, what is claimed is no leak. */
+/* Check uses from..to: claim the missing ones, and clear the sightings of claims that are in use. */
 static dibs_status check_lines(struct repairing *r, size_t from, size_t to, struct chunk *chunk,
                                dibs_err *err)
 {
@@ -303,7 +299,7 @@ static dibs_status check_lines(struct repairing *r, size_t from, size_t to, stru
         dibs_claim *claim = &chunk->claims[chunk->n];
         chunk->claim_of[i - from] = chunk->n;
         if (!claim_for(r, i, claim))
-            r->pids[i] = 0; /* of a socket: gone, or not ours to claim for */
+            r->pids[i] = 0; /* the process is gone, or the caller may not claim for it */
         else if (!join(chunk, claim, &chunk->claim_of[i - from]))
             chunk->n++;
     }
@@ -314,11 +310,11 @@ static dibs_status check_lines(struct repairing *r, size_t from, size_t to, stru
         s = ledger_not_leaked(r->core->ledger, &part, chunk->ids, n_used, err);
     for (size_t i = from; i < to && s == DIBS_OK && !r->is_stopped; i++) {
         if (!is_missing(r, i)) {
-            tell_known(r, i);
+            report_known(r, i);
         } else if (r->sockets && r->pids[i] == 0) {
             dibs_repair_item item = seen_item(DIBS_REPAIR_UNCLAIMED, &r->seen[i]);
 
-            report(r, &item, "in use without a claim by somebody else (uid %u)",
+            report(r, &item, "in use without a claim by another user (uid %u)",
                    uid_map_above_seen(&r->core->view.users, r->sockets[i].uid));
         } else {
             size_t k = chunk->claim_of[i - from];
@@ -346,12 +342,12 @@ static bool is_unused(struct repairing *r, dibs_claim *claim)
     if (!claim->is_exclusive || !is_mine || !dibs_ranges_contain(&r->pool.ranges, claim->port) ||
         is_observed(r, claim))
         return false;
-    /* A holder that lives, or of whom nothing certain is known, is no leak (INV-5). */
+    /* A holder that is alive or unknown is no leak (INV-5). */
     return claim->holder == DIBS_HELD_BY_NOBODY ||
            core_judge(r->core, r->call, NULL, claim, NULL) == DIBS_DEAD;
 }
 
-/* Counts the sightings of chunk->seen, and drops what was seen too often. */
+/* Count one sighting of each claim in chunk->seen, and drop those with three. */
 static dibs_status count_leaks(struct repairing *r, const struct call *call, struct chunk *chunk,
                                dibs_err *err)
 {
@@ -395,7 +391,7 @@ static dibs_status check_leaks(struct repairing *r, const struct call *call, str
         if (item.sightings >= SIGHTINGS_TO_DROP)
             item.kind = DIBS_REPAIR_LEAK;
         report(r, &item,
-               item.kind == DIBS_REPAIR_LEAK ? "claimed, but not in use for the %u. time: dropped"
+               item.kind == DIBS_REPAIR_LEAK ? "claimed, but not in use at sighting %u: dropped"
                                              : "claimed, but not in use (sighting %u of 3)",
                item.sightings);
     }
@@ -421,7 +417,7 @@ static dibs_status find_leaks(struct repairing *r, struct chunk *chunk, dibs_err
     return s;
 }
 
-/* ---- sockets as observation ---- */
+/* ---- observe sockets ---- */
 
 struct socket_list {
     struct kernel_socket *sockets;
@@ -449,7 +445,7 @@ static bool reaped(void *ctx, const dibs_claim *claim)
     return !r->is_stopped;
 }
 
-/* Owners are looked for only where a claim is missing, in one walk. */
+/* Find the owners, in one walk, of sockets that lack a claim. */
 static void find_owners(struct repairing *r)
 {
     for (size_t i = 0; i < r->n_seen; i++)
@@ -458,7 +454,7 @@ static void find_owners(struct repairing *r)
     core_socket_owners(r->core, r->call, r->sockets, r->pids, r->n_seen);
 }
 
-/* ---- both ---- */
+/* ---- compare ---- */
 
 static dibs_status compare(struct repairing *r, dibs_err *err)
 {

@@ -26,7 +26,7 @@ static dibs_status add_binding(dibs_claim *claim, const dibs_binding *b, dibs_er
         if (other->proto != b->proto || !dibs_address_conflict(&other->address, &b->address))
             continue;
         if (dibs_address_equal(&other->address, &b->address))
-            return DIBS_OK; /* said twice */
+            return DIBS_OK; /* the request names this address twice */
         dibs_address_format(&other->address, one);
         dibs_address_format(&b->address, two);
         return err_set(err, DIBS_INVALID, "%s addresses %s and %s overlap; one of them is enough",
@@ -44,13 +44,13 @@ static dibs_status fill_bindings(struct core *core, const struct call *call, con
     size_t n = r->n_bindings ? r->n_bindings : 1;
     dibs_status s = DIBS_OK;
 
-    assert(r->n_bindings <= DIBS_BINDINGS_MAX); /* lib/args.c */
+    assert(r->n_bindings <= DIBS_BINDINGS_MAX); /* checked by lib/args.c */
     for (size_t i = 0; i < n && s == DIBS_OK; i++) {
         const dibs_binding *b = r->n_bindings ? &r->bindings[i] : &anywhere;
         const uint8_t *bytes = b->address.bytes;
         bool is_link_local = b->address.len == 16 && bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
 
-        /* It can be bound only together with an interface, which a binding does not have. */
+        /* A link-local address can be bound only with an interface, and a binding has none. */
         if (r->mode != DIBS_DECLARED && is_link_local)
             return err_set(err, DIBS_INVALID, "an IPv6 link-local address cannot be claimed, only declared");
         s = add_binding(claim, b, err);
@@ -64,8 +64,7 @@ static dibs_status fill_bindings(struct core *core, const struct call *call, con
     return DIBS_OK;
 }
 
-/* Our own facts are kept for as long as the host's: we are alive, and nobody else has our pid. Those of
- * another process are read each time, for it may end and its pid be reused, unless it is being watched. */
+/* Read the facts of the process, whose pid can be reused; cache only our own and those of watched ones. */
 static dibs_status identify(struct core *core, const struct call *call, pid_t pid, struct core_self *out,
                             dibs_err *err)
 {
@@ -77,7 +76,7 @@ static dibs_status identify(struct core *core, const struct call *call, pid_t pi
         out->netns = kernel_netns();
         return DIBS_OK;
     }
-    /* Known facts can have an old uid: if it differs, read them again before the request is refused. */
+    /* Watched facts can have an old uid: read them again before refusing the request. */
     if (core->options.known && core->options.known(core->options.known_ctx, pid, out) &&
         out->facts.uid == call->uid)
         return DIBS_OK;
@@ -100,7 +99,7 @@ dibs_status core_holder(struct core *core, const struct call *call, const dibs_h
 
     out->holder = heir->holder;
     out->uid = call->uid;
-    out->netns = call->netns ? call->netns : kernel_netns(); /* now: it can change with every call */
+    out->netns = call->netns ? call->netns : kernel_netns(); /* read now: it can change between calls */
     switch (heir->holder) {
     case DIBS_HELD_BY_NOBODY: return DIBS_OK;
     case DIBS_HELD_BY_LEASE:
@@ -118,7 +117,7 @@ dibs_status core_holder(struct core *core, const struct call *call, const dibs_h
     if (pid == 0)
         return err_set(err, DIBS_INVALID, "no process can hold this claim: yours cannot be seen from here");
     ledger_lease(core->ledger, &lease);
-    if (lease.is_cluster && !lease.is_member) /* nobody would see its end */
+    if (lease.is_cluster && !lease.is_member) /* without its lease no other host would see the holder end */
         return err_set(
             err, DIBS_INVALID,
             "in a cluster a process holds a claim only through the daemon of its host ('dibs serve'); "
@@ -132,7 +131,7 @@ dibs_status core_holder(struct core *core, const struct call *call, const dibs_h
     out->process = who.facts.process;
     out->uid = who.facts.uid;
     memcpy(out->command, who.facts.command, sizeof out->command);
-    if (who.netns != 0) /* its sockets are where it is, not where we are */
+    if (who.netns != 0) /* its sockets are in its own namespace */
         out->netns = who.netns;
     return DIBS_OK;
 }

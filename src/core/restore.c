@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Restores a full snapshot, all or nothing. Holders that have ended meanwhile are left out. */
+/* Restores a full snapshot, all or nothing, without holders that have ended meanwhile. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/banned.h"
 
-/* "4026532501.239373": its inode, and when it began. */
+/* Return whether the text is "INODE.START" of a pid namespace: "4026532501.239373". */
 static bool is_pidns(const char *text)
 {
     uint64_t number = 0;
@@ -20,8 +20,8 @@ static bool is_pidns(const char *text)
            text_number(text + n + 1, strlen(text + n + 1), INT64_MAX, &number);
 }
 
-/* "uid:1000", or "uid:0@4026532501.239373" of a process in another pid namespace, written as dibs writes it:
- * any other text would be nobody's, and only an admin could end it. */
+/* Return whether the text is "uid:1000", or "uid:0@4026532501.239373" of another pid namespace, exactly as
+ * dibs writes it. Any other text would match no user, so that only an admin could end the claim. */
 static bool is_principal(const char *text)
 {
     uint64_t number = 0;
@@ -33,7 +33,7 @@ static bool is_principal(const char *text)
            (text[n] == '\0' || strcmp(pidns, "unknown") == 0 || is_pidns(pidns));
 }
 
-/* Pools that are as the snapshot says already are not written again, not even the built-in default. */
+/* Select the pools that differ from the stored ones, the built-in default included. */
 static dibs_status changed_pools(struct core *core, const struct call *call, const dibs_snapshot *snapshot,
                                  dibs_pool *out, size_t *n, dibs_err *err)
 {
@@ -61,8 +61,7 @@ static bool note_here(void *ctx, const dibs_node *node)
     return !node->is_here;
 }
 
-/* A claim of another host bears its name, and so does the user, "uid:1000@b". One of this host that another
- * one has exported is ours as it is. */
+/* Check that claim and principal ("uid:1000@b") name the same other host. This host's become local. */
 static dibs_status find_home(const char *here, dibs_claim *c, dibs_err *err)
 {
     char *at = strrchr(c->principal, '@');
@@ -70,7 +69,7 @@ static dibs_status find_home(const char *here, dibs_claim *c, dibs_err *err)
     if (!c->node[0])
         return DIBS_OK;
     if (!at || strcmp(at + 1, c->node) != 0)
-        return err_set(err, DIBS_INVALID, "port %u is one of host '%s', and its principal is not", c->port,
+        return err_set(err, DIBS_INVALID, "port %u belongs to host '%s', but its principal does not", c->port,
                        c->node);
     if (strcmp(c->node, here) == 0)
         *at = c->node[0] = '\0';
@@ -79,23 +78,21 @@ static dibs_status find_home(const char *here, dibs_claim *c, dibs_err *err)
 
 static dibs_status check_right(const struct call *call, const dibs_claim *c, dibs_err *err)
 {
-    char user[sizeof c->principal] = ""; /* without the name of another host */
-    char shown[80] = "";
+    char user[sizeof c->principal] = ""; /* without the other host's name */
 
     memcpy(user, c->principal, strlen(c->principal) - (c->node[0] ? strlen(c->node) + 1 : 0));
     if (!is_principal(user))
         return err_set(err, DIBS_INVALID, "port %u: '%s' is no principal of this host; uid:NUMBER is wanted",
-                       c->port, text_safe(c->principal, shown, sizeof shown));
+                       c->port, c->principal);
     if (strcmp(c->principal, call->principal) != 0 && !call->is_admin)
         return err_set(err, DIBS_DENIED, "port %u belongs to %s; you are %s", c->port, c->principal,
                        call->principal);
     return DIBS_OK;
 }
 
-/* Judge the holder of a restored claim: a dead one is removed, one of another host is left for that host to
- * judge. *stays: the claim is restored. */
-static dibs_status revive(struct core *core, const struct call *call, const char *here, dibs_claim *c,
-                          bool *stays, dibs_err *err)
+/* Judge the holder of a restored claim, unless another host must, and remove a dead one. */
+static dibs_status judge_restored(struct core *core, const struct call *call, const char *here, dibs_claim *c,
+                                  bool *stays, dibs_err *err)
 {
     dibs_status s = find_home(here, c, err);
 
@@ -139,7 +136,7 @@ dibs_status core_restore(struct core *core, const struct call *call, const dibs_
         bool stays = false;
 
         claims[n_claims] = snapshot->claims[i];
-        s = revive(core, call, here, &claims[n_claims], &stays, err);
+        s = judge_restored(core, call, here, &claims[n_claims], &stays, err);
         if (s != DIBS_OK)
             return err_wrap(err, s, "claims[%zu]", i);
         n_claims += stays;

@@ -31,7 +31,7 @@ void attempt_begin_foreign(struct attempt *a)
     a->has_old_busy = foreign->is_any;
 }
 
-/* False: there is no memory for it. */
+/* Remember a tried port. False: out of memory. */
 static bool note_tried(struct attempt *a, uint16_t port)
 {
     if (!a->tried)
@@ -46,12 +46,12 @@ void attempt_note_foreign(struct attempt *a)
     for (size_t i = 0; i < a->refusal.n_busy; i++) {
         portbits_add(&a->core->foreign.ports, a->refusal.busy[i]);
         a->core->foreign.is_any = true;
-        (void) note_tried(a, a->refusal.busy[i]); /* it is passed over as a foreign one in any case */
+        (void) note_tried(a, a->refusal.busy[i]); /* on failure it is still skipped as foreign */
     }
 }
 
-/* Other processes were first, or the index was wrong (it has no addresses): the pool is not exhausted. */
-static bool is_outrun(struct attempt *a)
+/* Return whether other processes or a stale index (it has no addresses) cost all candidates. */
+static bool is_lost_race(struct attempt *a)
 {
     enum { STALE_MAX = 64 };
     const struct ask *ask = &a->asks[a->refusal.want];
@@ -59,7 +59,7 @@ static bool is_outrun(struct attempt *a)
 
     if (a->stage == STAGE_BLIND || a->stage >= STAGE_DEAD)
         return false;
-    /* In a batch, candidates can also be used by other members of the batch itself. */
+    /* In a batch, other requests of the batch may also have used the candidates. */
     if (a->batch->n > 1)
         return want->n_candidates > 0 && a->n_stale++ < STALE_MAX;
     for (size_t i = 0; i < want->n_candidates; i++)
@@ -75,8 +75,8 @@ static dibs_status escalate(struct attempt *a, bool *again, dibs_err *err)
     *again = true;
     core->has_cursor = false;
     if (a->refusal.n_busy > 0 && a->stage != STAGE_BLIND)
-        return DIBS_OK; /* the busy ones are passed over now: there is something new to try */
-    if (is_outrun(a))
+        return DIBS_OK; /* the next plan skips the busy ports */
+    if (is_lost_race(a))
         return core_index_refresh(core, &a->call, err);
     a->is_fresh = a->is_fresh || !core->index.is_loaded;
     if (a->stage < STAGE_DEAD)
@@ -101,7 +101,7 @@ static dibs_status escalate(struct attempt *a, bool *again, dibs_err *err)
     return core_index_refresh(core, &a->call, err);
 }
 
-/* The port that want number i preferred is not to be had: dibs chooses. */
+/* Give up the preferred port of want i and let dibs choose. */
 static void choose_instead(struct attempt *a, size_t i)
 {
     dibs_claim *claim = &a->wants[i].claim;
@@ -128,7 +128,7 @@ dibs_status attempt_react(struct attempt *a, dibs_status status, bool *again, di
     *again = false;
     if (r->by_name && r->has_blocker && want->claim.project[0] &&
         strcmp(r->blocker.project, want->claim.project) != 0) {
-        /* Somebody took the plain group between our look and the transaction: all of its names. */
+        /* Another process claimed the group after our lookup: look up all of its names again. */
         dibs_status s = attempt_look_up_names(a, err);
 
         *again = strcmp(r->blocker.name, want->claim.name) != 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The claim decision, all of a batch or nothing: the name's own claim; else for each candidate the conflicts,
- * dead blockers aside, and then the probe, while the write lock makes us alone. The first candidate that
- * passes is written. Holders were judged before, and only for their generation then (INV-5). */
+/* The claim decision, all of a batch or nothing, under the write lock: the name's own claim, or the first
+ * candidate without living blockers that passes the probe. Holders were judged before (INV-5). */
 #include <assert.h>
 #include <string.h>
 
@@ -12,12 +11,12 @@
 
 #include "base/banned.h"
 
-/* What conflicts with one want on one port. */
+/* The conflicts of one want on one port. */
 struct conflicts {
     const struct ledger_want *want;
     const dibs_binding *binding;
     int64_t now_boot_ms;
-    struct id_list ids; /* of exclusive claims */
+    struct id_list ids; /* exclusive claims */
     bool is_cooling;
     bool is_declared;
 };
@@ -37,7 +36,7 @@ static bool collect(void *ctx, const struct ledger_slot *slot)
     if (slot->claim_id == 0) {
         int64_t age = c->now_boot_ms - slot->released_ms;
 
-        /* Of a host whose clock is a little ahead it may be yet to come. */
+        /* The release time may be in the future if another host's clock is ahead. */
         if (age > -want->cooldown_ms && age < want->cooldown_ms)
             c->is_cooling = true;
         return true;
@@ -63,8 +62,7 @@ static void refuse_port(struct claiming *k, uint16_t port, const dibs_claim *blo
     r->has_blocker = true;
 }
 
-/* Add the dead of the conflicts to `dead` (they give way), and report the others. *is_free when none is left.
- */
+/* Add dead blockers to `dead` (the caller ends them), and report the others. *is_free when none is left. */
 static dibs_status sort_out(struct claiming *k, struct conflicts *c, uint16_t port, struct id_list *dead,
                             bool *is_free)
 {
@@ -76,7 +74,7 @@ static dibs_status sort_out(struct claiming *k, struct conflicts *c, uint16_t po
         dibs_status s = store_get_claim(k->step->store, id, &row, k->err);
 
         if (s == DIBS_NOT_FOUND) {
-            /* A slot without its record: damage. It blocks nobody knows whom; leak rather than give twice. */
+            /* A slot without its record is damage: keep the port blocked rather than give it twice. */
             record_make_lost(&row, id, port);
         } else if (s != DIBS_OK) {
             return s;
@@ -91,7 +89,7 @@ static dibs_status sort_out(struct claiming *k, struct conflicts *c, uint16_t po
     return dead->is_failed ? err_set(k->err, DIBS_FAILURE, "claiming: out of memory") : DIBS_OK;
 }
 
-/* May `want` have `port`? Adds to `dead` the claims to end first. */
+/* Check whether `want` may have `port`. Adds to `dead` the claims to end first. */
 static dibs_status check_port(struct claiming *k, const struct ledger_want *want, uint16_t port,
                               struct id_list *dead, bool *is_free)
 {
@@ -109,7 +107,7 @@ static dibs_status check_port(struct claiming *k, const struct ledger_want *want
     }
     if (c.ids.is_failed)
         return err_set(k->err, DIBS_FAILURE, "claiming: out of memory");
-    if (!want->claim.is_exclusive) { /* declared: never an error, conflicts or not (D8) */
+    if (!want->claim.is_exclusive) { /* declared: never an error, even with conflicts (D8) */
         *is_free = true;
         return DIBS_OK;
     }
@@ -136,20 +134,18 @@ static dibs_status end_dead(struct claiming *k, const struct id_list *dead)
     return s;
 }
 
-/* Wants that get adjacent ports: wants[first], and `n` together; one by itself is a run of one. `out` is that
- * of the first. */
+/* `n` wants, from wants[first] on, with adjacent ports; n 1: a single want. `out` belongs to the first. */
 struct run {
     size_t first, n;
     const struct ledger_want *wants;
     dibs_claim *out;
 };
 
-/* Every port of the run from `base` that no name has already, or none: all are checked before one is written.
- */
+/* Claim every port of the run from `base` that its names do not have, or none: check all before writing. */
 static dibs_status claim_run_at(struct claiming *k, const struct run *run, uint16_t base, bool *is_done)
 {
     AUTO(id_list_auto) struct id_list dead = { 0 };
-    bool is_free = run->n - 1 <= (size_t) (DIBS_PORT_MAX - base); /* a run does not go over the end */
+    bool is_free = run->n - 1 <= (size_t) (DIBS_PORT_MAX - base); /* no port is above 65535 */
     dibs_status s = DIBS_OK;
 
     *is_done = false;
@@ -191,8 +187,7 @@ static dibs_status refuse_run(struct claiming *k, const struct run *run, size_t 
     return err_set(k->err, DIBS_TAKEN, "name '%s' is taken", held->name);
 }
 
-/* Some names have their claims, the first of them number `held`: the others get theirs beside them, or nobody
- * does. */
+/* Complete a run of which some names have claims (the first is `held`): the others beside them, or none. */
 static dibs_status complete_run(struct claiming *k, const struct run *run, size_t held)
 {
     const dibs_claim *out = run->out;
@@ -212,7 +207,7 @@ static dibs_status complete_run(struct claiming *k, const struct run *run, size_
     dibs_status s = claim_run_at(k, run, (uint16_t) base, &is_done);
     if (s != DIBS_OK || is_done)
         return s;
-    if (!k->refusal->has_blocker && !k->refusal->is_busy) /* what is in the way cannot be named: declared */
+    if (!k->refusal->has_blocker && !k->refusal->is_busy) /* the blocker is a declared port */
         return refuse_run(k, run, held);
     return err_set(k->err, DIBS_TAKEN, "port %u is taken", k->refusal->port);
 }
@@ -251,9 +246,8 @@ static dibs_status claim_run(struct claiming *k, const struct run *run)
                    run->n == 1 ? "candidates" : "runs");
 }
 
-/* ---- batches with a key ----
- * Such a batch is decided once: who asks again because the answer was lost gets the same claims, not others
- * (INV-4 for callers that cannot know what became of their request). */
+/* ---- batches with a key ---- A batch with a key is decided once: a caller that repeats it because the
+ * answer was lost gets the same claims (INV-4). */
 
 static struct answer_record record_of(const struct claiming *k, uint32_t part)
 {
@@ -270,7 +264,7 @@ static dibs_status answer_again(struct claiming *k, const struct answer_record *
     dibs_status s = store_get_claim(k->step->store, known->claim_id, &row, k->err);
 
     if (s == DIBS_NOT_FOUND || (s == DIBS_OK && row.claim.generation != known->generation))
-        return err_set(k->err, DIBS_NOT_FOUND, "what was claimed with key '%s' has ended since",
+        return err_set(k->err, DIBS_NOT_FOUND, "a claim made with key '%s' has ended since",
                        k->batch->key->text);
     if (s == DIBS_OK)
         s = ledger_certain(&row.claim, k->err);
@@ -279,8 +273,7 @@ static dibs_status answer_again(struct claiming *k, const struct answer_record *
     return s;
 }
 
-/* The answer that a batch with this key got before; *is_known false: none. NOT_FOUND: what it got has ended
- * since. */
+/* Find the stored answer of a batch with this key. NOT_FOUND: a claim of it has ended. */
 static dibs_status answer_known(struct claiming *k, dibs_claim *out, bool *is_known)
 {
     struct store *store = k->step->store;
@@ -296,7 +289,7 @@ static dibs_status answer_known(struct claiming *k, dibs_claim *out, bool *is_kn
             return DIBS_OK;
         *is_known = true;
         if (s == DIBS_OK && (known.digest != k->batch->key->digest || known.n != k->batch->n))
-            return err_set(k->err, DIBS_INVALID, "key '%s' was used before, for something else",
+            return err_set(k->err, DIBS_INVALID, "key '%s' was used before, for another request",
                            k->batch->key->text);
         if (s == DIBS_OK)
             s = answer_again(k, &known, &out[i]);
@@ -340,8 +333,8 @@ static bool only_looks(const struct ledger_batch *batch)
     return is_look;
 }
 
-/* One claim is refused before anything is written, unless its name first leaves the port of a dead holder, or
- * it turns out to be one more than its user may have. */
+/* Return whether a refusal can leave changes behind. A single claim is refused before any write, unless its
+ * name first leaves the port of a dead holder, or it exceeds the allowance. */
 static bool may_stop_halfway(const struct ledger_batch *batch, const struct ledger_allowance *allowance)
 {
     return batch->n != 1 || batch->n_drops > 0 || batch->is_dry_run ||
@@ -349,7 +342,7 @@ static bool may_stop_halfway(const struct ledger_batch *batch, const struct ledg
            (batch->n_dead > 0 && batch->wants[0].claim.name[0]);
 }
 
-/* *is_answered: what a batch with this key got before is the answer. */
+/* Decide the batch. *is_answered: `out` is the stored answer of an earlier batch with this key. */
 static dibs_status claim_batch(struct claiming *k, dibs_claim *out, bool *is_answered)
 {
     const struct ledger_batch *batch = k->batch;
@@ -380,7 +373,7 @@ dibs_status ledger_claim(struct ledger *ledger, const struct call *call, const s
 {
     dibs_err local = { 0 };
     struct claiming k = { .batch = batch, .refusal = refusal, .err = err ? err : &local };
-    /* INV-2: what is kept survives power loss. */
+    /* INV-2: kept claims survive power loss. */
     bool is_full = keeps_any(batch) && !batch->is_dry_run;
     bool is_decided = false;
     bool is_answered = false;
@@ -398,7 +391,7 @@ dibs_status ledger_claim(struct ledger *ledger, const struct call *call, const s
     refusal->is_beyond = is_decided && s == DIBS_EXHAUSTED;
     if (s != DIBS_UNAVAILABLE || k.err->trouble != DIBS_TROUBLE_UNWRITABLE || !only_looks(batch))
         return s;
-    /* A name that has its claim needs no write. */
+    /* A name that already has its claim needs no write. */
     AUTO(step_auto) struct step step = { 0 };
     k.step = &step;
     s = step_read(&step, ledger, call, k.err);

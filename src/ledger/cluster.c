@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A ledger that several hosts share: notices of changes, the lease of this host, and the other hosts. For a
- * ledger of one host all of this is empty. */
+/* Ledgers that several hosts share: notices, this host's lease, other hosts. No-ops for one host's ledger. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,12 +118,12 @@ dibs_status ledger_beside(struct ledger *ledger, const char *node, struct ledger
 
     if (!cluster)
         return err_set(err, DIBS_INVALID,
-                       "other hosts can be spoken of only in a ledger that they share (etcd://...)");
+                       "other hosts can be named only in a ledger that they share (etcd://...)");
     AUTO(free_auto) struct ledger *self = calloc(1, sizeof *self);
     if (!self)
         return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
     self->options = ledger->options;
-    self->options.node = NULL; /* borrowed, and looked at only when a ledger is opened */
+    self->options.node = NULL; /* borrowed, and used only while a ledger is opened */
     dibs_status s = cluster->beside(ledger->store, node, &self->store, err);
     if (s == DIBS_OK)
         *out = TAKE(self);
@@ -187,7 +186,7 @@ dibs_status ledger_attach(struct ledger *ledger, const struct call *call, size_t
 
 struct sought {
     const char *name;
-    dibs_node found; /* its name is empty: there is none */
+    dibs_node found; /* name empty: not found */
 };
 
 static bool is_sought(void *ctx, const dibs_node *node)
@@ -210,7 +209,7 @@ static dibs_status check(struct ledger *ledger, const struct call *call, const c
     if (!sought.found.name[0])
         return err_set(err, DIBS_NOT_FOUND, "no host is called '%.60s' in the cluster", name);
     if (sought.found.is_here)
-        return err_set(err, DIBS_INVALID, "'%s' is this host itself: remove it from another one", name);
+        return err_set(err, DIBS_INVALID, "'%s' is this host: remove it from another host", name);
     if (sought.found.is_alive && !is_forced)
         return err_set(
             err, DIBS_TAKEN,
@@ -232,7 +231,7 @@ static bool note_claim(void *ctx, const struct claim_record *row)
     return strcmp(row->claim.node, o->name) != 0 || id_list_add(o->ids, row->claim.id);
 }
 
-/* A user of the host is gone with it; what is a namespace's and kept stays. */
+/* End the claim of a user of the removed host. A kept claim of a namespace only loses its holder. */
 static dibs_status end_claim(struct step *step, struct claim_record *row, size_t *n, dibs_err *err)
 {
     dibs_claim *c = &row->claim;
@@ -250,7 +249,7 @@ static dibs_status end_claim(struct step *step, struct claim_record *row, size_t
     return step_rehold(step, row, DIBS_EV_UNHELD, err);
 }
 
-/* End its claims in pools of the scope cluster. */
+/* End the host's claims in pools of the scope cluster. */
 static dibs_status end_claims(struct ledger *ledger, const struct call *call, const char *name, size_t *n,
                               dibs_err *err)
 {
@@ -286,7 +285,7 @@ static dibs_status remove_node(struct ledger *ledger, const struct call *call, c
 
     if (s == DIBS_OK)
         s = end_claims(ledger, call, name, &n_shared, err);
-    *n += n_shared; /* for good, whatever follows */
+    *n += n_shared; /* committed, even if the next step fails */
     if (s == DIBS_OK)
         s = cluster->node_forget(ledger->store, name, since, err);
     if (s == DIBS_OK)
@@ -297,7 +296,7 @@ static dibs_status remove_node(struct ledger *ledger, const struct call *call, c
 dibs_status ledger_node_remove(struct ledger *ledger, const struct call *call, const char *name,
                                bool is_forced, size_t *n, dibs_err *err)
 {
-    enum { TRIES = 8 }; /* a host that lives may be at work */
+    enum { TRIES = 8 }; /* conflicts with commits of a host that is still alive */
     size_t ended = 0;
     dibs_status s = check(ledger, call, name, is_forced, err);
 

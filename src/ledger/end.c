@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The decisions about a claim that is there: end, renew, hand over, restore. Each compares the generation
- * it was asked about with the one that is stored, so that nobody ends another's claim by accident (INV-3). */
+/* The decisions about an existing claim: end, renew, transfer, restore. Each compares the generation it was
+ * asked about with the stored one, so that no caller ends another's claim by accident (INV-3). */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/banned.h"
 
-/* The record of this very generation; NOT_FOUND when it is gone or has moved on. */
+/* Get the record of this generation; NOT_FOUND when the claim is gone or has another generation. */
 static dibs_status get_seen(struct step *step, struct ledger_seen seen, struct claim_record *row,
                             dibs_err *err)
 {
@@ -21,11 +21,10 @@ static dibs_status get_seen(struct step *step, struct ledger_seen seen, struct c
     return s == DIBS_NOT_FOUND ? err_set(err, s, "no such claim any more") : s;
 }
 
-/* The process that lets go, or has died, had only borrowed the claim from a lease. */
+/* Return whether the process that releases the claim, or has died, had borrowed it from a running lease. */
 static bool is_borrowed(const dibs_claim *claim, enum ledger_end_how how, int64_t boot_ms)
 {
-    /* The clock of another host means nothing here, and a claim that was attached to an expired lease is over
-     * as a whole. */
+    /* Another host's clock differs from ours; a claim that was attached to an expired lease is lost. */
     if (claim->node[0] || claim->node_life == DIBS_DEAD)
         return false;
     return (how == LEDGER_END_UNHOLD || how == LEDGER_END_UNKEEP || how == LEDGER_END_REAP) &&
@@ -42,17 +41,17 @@ bool ledger_stays(const dibs_claim *claim, enum ledger_end_how how, int64_t boot
 static dibs_status unhold(struct step *step, struct claim_record *row, enum ledger_end_how how, dibs_err *err)
 {
     dibs_claim *c = &row->claim;
-    dibs_process nobody = { 0 };
+    dibs_process none = { 0 };
     bool is_lease = is_borrowed(c, how, step->call->now.boot_ms);
 
     if (is_lease)
-        memcpy(nobody.boot_id, c->process.boot_id, sizeof nobody.boot_id);
+        memcpy(none.boot_id, c->process.boot_id, sizeof none.boot_id);
     else
         c->lease_ttl_ms = c->lease_until_ms = 0;
-    if (c->holder == DIBS_HELD_BY_PROCESS) /* it was that process' */
+    if (c->holder == DIBS_HELD_BY_PROCESS) /* they describe that process */
         c->command[0] = c->env[0] = '\0';
     c->holder = is_lease ? DIBS_HELD_BY_LEASE : DIBS_HELD_BY_NOBODY;
-    c->process = nobody;
+    c->process = none;
     if (how == LEDGER_END_UNKEEP)
         step_unkeeps(step, c);
     c->is_kept = c->is_kept && how != LEDGER_END_UNKEEP;
@@ -78,8 +77,7 @@ static dibs_status end_one(struct step *step, struct claim_record *row, enum led
     return step_end(step, row, kind, err);
 }
 
-/* End one claim, unless it was changed since it was judged; with a token only the one that has it. `out`
- * counts, and gets the claim as it was. */
+/* End one claim, unless it has changed since it was judged; with a token, only the claim of that token. */
 static dibs_status end_seen(struct step *step, struct ledger_seen seen, enum ledger_end_how how,
                             const struct record_token *token, struct ledger_ended *out, dibs_err *err)
 {
@@ -89,13 +87,12 @@ static dibs_status end_seen(struct step *step, struct ledger_seen seen, enum led
     dibs_status s = get_seen(step, seen, &row, err);
 
     if (s != DIBS_OK)
-        return s == DIBS_NOT_FOUND ? DIBS_OK : s; /* ended already: that is what was wanted */
+        return s == DIBS_NOT_FOUND ? DIBS_OK : s; /* idempotent: already ended */
     if (token && !record_secret_equal(row.secret, token->secret))
         return DIBS_OK;
     if (is_reaped && c->node[0] && c->node_life != DIBS_DEAD)
-        return DIBS_OK; /* not ours to judge */
-    /* Renewed, or asked for again since (INV-5). Of a lease of another host only its length is known here,
-     * which who ends it has waited for. */
+        return DIBS_OK; /* only its own host can judge it */
+    /* The lease was renewed since (INV-5). For another host's lease only its length is known here. */
     if ((is_reaped || how == LEDGER_END_GONE) && c->lease_until_ms != seen.lease_until_ms)
         return DIBS_OK;
     if (!is_reaped && how != LEDGER_END_LEAK)
@@ -221,7 +218,7 @@ dibs_status ledger_transfer(struct ledger *ledger, const struct call *call, stru
     return s;
 }
 
-/* ---- what others have ended ---- */
+/* ---- claims that other hosts ended ---- */
 
 struct loss {
     struct step *step;
@@ -260,7 +257,7 @@ dibs_status ledger_note_lost(struct ledger *ledger, const struct call *call, siz
 
 struct clash {
     const dibs_binding *binding;
-    struct id_list *ids; /* of claims on the same port and a conflicting address */
+    struct id_list *ids; /* claims on the same port and a conflicting address */
 };
 
 static bool find_clash(void *ctx, const struct ledger_slot *slot)
@@ -283,7 +280,7 @@ static dibs_status check_restorable(const dibs_claim *claim, dibs_err *err)
     dibs_claim copy = *claim;
     const char *why = NULL;
 
-    copy.id = copy.generation = 1; /* they will be new */
+    copy.id = copy.generation = 1; /* placeholders: the claim gets new ones */
     if (record_claim_valid(&copy, &why))
         return DIBS_OK;
     return err_set(err, DIBS_INVALID, "a claim on port %u cannot be restored: %s", claim->port, why);
@@ -324,7 +321,7 @@ static dibs_status restore_one(struct step *step, const dibs_claim *claim, size_
             return s;
         if (is_same(&row.claim, claim))
             return DIBS_OK;
-        /* INV-1 is about two exclusive ones. */
+        /* INV-1 is about two exclusive claims. */
         bool is_blocking = row.claim.id == name.claim_id || (row.claim.is_exclusive && claim->is_exclusive);
         if (is_blocking && blocker.claim.id == 0)
             blocker = row;
@@ -351,7 +348,7 @@ dibs_status ledger_restore(struct ledger *ledger, const struct call *call, const
             dibs_err why = { 0 };
 
             s = restore_one(&step, &snapshot->claims[i], &restored, &why);
-            if (refused && (s == DIBS_TAKEN || s == DIBS_INVALID)) { /* it has written nothing */
+            if (refused && (s == DIBS_TAKEN || s == DIBS_INVALID)) { /* nothing was written for it */
                 refused[i] = why;
                 s = DIBS_OK;
             } else if (s != DIBS_OK && err) {
@@ -366,11 +363,9 @@ dibs_status ledger_restore(struct ledger *ledger, const struct call *call, const
 
 /* ---- drops ---- */
 
-/* Claims that end in the transaction in which others are made (INV-4). One whose holder lives is not taken
- * away (INV-5): it is no longer kept, and ends with its holder. */
+/* End claims in the transaction that makes others (INV-4). A live holder only loses `kept` (INV-5). */
 
-/* The name goes to another claim; this one is called after it and its number. A second one of that name and
- * number (another protocol or address) has its id behind it, which nobody else ever has. */
+/* Rename a claim whose name goes to another one to NAME/PORT, or NAME/PORT.ID if that is taken. */
 static dibs_status leave_name(struct step *step, dibs_claim *claim, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1];
@@ -384,7 +379,7 @@ static dibs_status leave_name(struct step *step, dibs_claim *claim, dibs_err *er
     return s == DIBS_OK || s == DIBS_NOT_FOUND ? step_rename(step, claim, name, err) : s;
 }
 
-/* The generation stays: its holder's token must still end it. */
+/* Leave the claim to its holder. Its generation stays, because the holder's token must still end it. */
 static dibs_status leave(struct step *step, struct claim_record *row, const struct ledger_drop *drop,
                          dibs_err *err)
 {
@@ -411,7 +406,7 @@ static bool is_held(const struct ledger_batch *batch, const dibs_claim *claim)
 struct use {
     struct claiming *k;
     const dibs_claim *claim;
-    size_t n_bytes; /* a claim uses it whose name begins with so many of its own */
+    size_t n_bytes; /* a claim whose name begins with this many bytes of its name uses it */
 };
 
 static bool is_unused(void *ctx, const struct claim_record *row)
@@ -426,7 +421,7 @@ static bool is_unused(void *ctx, const struct claim_record *row)
     return false;
 }
 
-/* Nobody may hold a claim whose name begins with these bytes of the claim's. */
+/* Check that no held claim has a name that begins with these bytes of the claim's name. */
 static dibs_status check_unused(struct claiming *k, const dibs_claim *claim, size_t n_bytes)
 {
     const struct ledger_filter theirs = { .principal = claim->principal };
@@ -445,7 +440,7 @@ static dibs_status drop_one(struct claiming *k, const struct ledger_drop *drop)
     dibs_status s = get_seen(step, drop->seen, &row, k->err);
 
     if (s == DIBS_NOT_FOUND)
-        return DIBS_OK; /* it has ended or moved on: not the one that was meant (INV-3) */
+        return DIBS_OK; /* it has ended or has a new generation (INV-3) */
     if (s == DIBS_OK)
         s = ledger_check_right(step->call, &row.claim, k->err);
     if (s != DIBS_OK)

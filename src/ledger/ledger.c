@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening, looking things up, pools, sightings and upkeep. The larger decisions are in claim.c and end.c. */
+/* Opens ledgers, finds and lists claims; pools, sightings and upkeep. The decisions: claim.c and end.c. */
 #include "ledger/ledger.h"
 
 #include <string.h>
@@ -156,7 +156,7 @@ dibs_status ledger_find_name(struct ledger *ledger, const struct call *call, con
     if (remembered)
         *remembered = found.port;
     if (s == DIBS_OK && !record_is_named(&row.claim, call->principal, name))
-        s = DIBS_NOT_FOUND; /* a damaged name must not lead to somebody else's claim (INV-3) */
+        s = DIBS_NOT_FOUND; /* a damaged name must not lead to another user's claim (INV-3) */
     if (s == DIBS_NOT_FOUND)
         return err_set(err, s, "no claim is named '%s'", name);
     if (s == DIBS_OK)
@@ -247,7 +247,7 @@ static bool add_lost(void *ctx, const struct ledger_slot *slot)
     return true;
 }
 
-/* A slot whose record is gone. */
+/* Report a slot whose record is missing. */
 static dibs_status find_lost(struct step *step, uint64_t id, uint16_t port, struct claim_record *out,
                              dibs_err *err)
 {
@@ -259,8 +259,7 @@ static dibs_status find_lost(struct step *step, uint64_t id, uint16_t port, stru
     return s;
 }
 
-/* One port: through its slots, not through every claim. What blocks the port is listed, whatever its record
- * says, and without one too: who looks must see what a claim of the port runs into. */
+/* List one port through its slots, with the damaged and missing records that also block it. */
 static dibs_status list_port(struct step *step, struct listing *l, dibs_err *err)
 {
     AUTO(id_list_auto) struct id_list ids = { 0 };

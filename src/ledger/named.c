@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A name that is asked for again: what its claim means for the caller. */
+/* Decides about a requested name that already has a claim. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ bool claiming_is_dead(const struct ledger_batch *batch, const dibs_claim *claim)
     const struct ledger_seen *seen =
         batch->n_dead ? bsearch(&key, batch->dead, batch->n_dead, sizeof key, by_seen_id) : NULL;
 
-    /* That the holder of another host is dead is known only from the cluster. */
+    /* Only the cluster knows whether a holder on another host is dead. */
     return seen && seen->generation == claim->generation && seen->lease_until_ms == claim->lease_until_ms &&
            (!claim->node[0] || claim->node_life == DIBS_DEAD);
 }
@@ -64,13 +64,12 @@ static bool same_process(const dibs_claim *a, const dibs_claim *b)
            strcmp(a->process.boot_id, b->process.boot_id) == 0;
 }
 
-/* The caller becomes the holder of a claim that is kept, leased to its own principal, or whose holder is
- * dead. */
+/* Make the caller the holder of a claim that is kept, leased to its principal, or whose holder is dead. */
 static dibs_status take_over(struct claiming *k, const struct ledger_want *want, struct claim_record *row)
 {
     const dibs_claim *w = &want->claim;
     dibs_claim *c = &row->claim;
-    /* A process borrows the name of a lease: it runs on beneath, and holds again when the process lets go. */
+    /* A process borrows the claim from a running lease, which holds it again when the process ends. */
     bool is_borrowed = w->holder == DIBS_HELD_BY_PROCESS && step_lease_runs(c, k->step->call->now.boot_ms) &&
                        strcmp(c->process.boot_id, w->process.boot_id) == 0;
 
@@ -105,18 +104,16 @@ static bool is_of_namespace(const dibs_claim *claim)
     return strncmp(claim->principal, "uid:", 4) != 0;
 }
 
-/* Two objects of a cluster do not share a claim, whatever they are called. A claim without a keeper was made
- * before its object came. */
+/* Return whether another Kubernetes object keeps the claim. */
 static bool has_other_keeper(const dibs_claim *claim, const dibs_claim *want)
 {
     return claim->keeper[0] && want->keeper[0] && strcmp(claim->keeper, want->keeper) != 0;
 }
 
-/* The name's claim is held by a lease of the same principal, which is the caller's own: extend it, or turn it
- * into what is asked for now. */
+/* Extend the caller's own lease on the name's claim, or change it into the requested holder. */
 static dibs_status own_lease(struct claiming *k, const struct ledger_want *want, struct claim_record *row)
 {
-    bool is_other_host = row->claim.node[0]; /* whose clock says nothing here */
+    bool is_other_host = row->claim.node[0]; /* its clock differs from ours */
 
     if (want->claim.holder != DIBS_HELD_BY_LEASE || (want->claim.is_kept && !row->claim.is_kept) ||
         is_other_host || strcmp(row->claim.command, want->claim.command) != 0 ||
@@ -133,8 +130,7 @@ static dibs_status own_lease(struct claiming *k, const struct ledger_want *want,
     return step_change(k->step, row, DIBS_EV_RENEWED, k->err);
 }
 
-/* Is the port of the name's claim one of those that are asked for now? What came from a pool stays of it when
- * the pool's ranges change. */
+/* Return whether the claim's port satisfies the request; a claim from the same pool always does. */
 static bool is_asked_for(const dibs_claim *c, const struct ledger_want *want)
 {
     return (!want->required || want->required == c->port) &&
@@ -143,7 +139,7 @@ static bool is_asked_for(const dibs_claim *c, const struct ledger_want *want)
             strcmp(c->pool, want->claim.pool) == 0);
 }
 
-/* A claim made with IPv6 serves who cannot have IPv6 now. */
+/* Return whether the claim has the requested bindings; one with IPv6 serves a host without IPv6. */
 static bool has_bindings(const dibs_claim *c, const struct ledger_want *want)
 {
     dibs_claim wide = { .n_bindings = want->n_wide };
@@ -152,14 +148,14 @@ static bool has_bindings(const dibs_claim *c, const struct ledger_want *want)
     return record_same_bindings(c, &want->claim) || (want->n_wide && record_same_bindings(c, &wide));
 }
 
-/* Has the name's claim something else than is asked for now? */
+/* Return whether the name's claim differs from the request. */
 static bool is_different(const dibs_claim *c, const struct ledger_want *want)
 {
     return !is_asked_for(c, want) || !has_bindings(c, want) || c->is_exclusive != want->claim.is_exclusive ||
            has_other_keeper(c, &want->claim);
 }
 
-/* The claim as it is; adopted, it is kept as well, whatever its holder. */
+/* Return the claim unchanged; if adopted, keep it, whatever its holder. */
 static dibs_status look_up(struct claiming *k, const struct ledger_want *want, struct claim_record *row)
 {
     if (!want->is_adopted || row->claim.is_kept)
@@ -168,8 +164,8 @@ static dibs_status look_up(struct claiming *k, const struct ledger_want *want, s
     return step_change(k->step, row, DIBS_EV_TRANSFERRED, k->err);
 }
 
-/* The process that asks holds the claim already: it may record now what it starts with. */
-static dibs_status hold_on(struct claiming *k, const struct ledger_want *want, struct claim_record *row)
+/* Update the environment of a claim that the calling process already holds. */
+static dibs_status update_holder(struct claiming *k, const struct ledger_want *want, struct claim_record *row)
 {
     if (!want->claim.env[0] || strcmp(row->claim.env, want->claim.env) == 0)
         return DIBS_OK;
@@ -177,20 +173,19 @@ static dibs_status hold_on(struct claiming *k, const struct ledger_want *want, s
     return k->step->store->ops->put(k->step->store, CLAIMS, row, k->err);
 }
 
-/* What a name asked for again gets. *is_done false: the name is free now, go on to the candidates. */
-static dibs_status settle_name(struct claiming *k, const struct ledger_want *want, struct claim_record *row,
-                               bool *is_done)
+/* Decide by the name's claim. *is_done false: the name is free now, try the candidates. */
+static dibs_status decide_by_name(struct claiming *k, const struct ledger_want *want,
+                                  struct claim_record *row, bool *is_done)
 {
     const dibs_claim *c = &row->claim;
     bool is_over = c->holder != DIBS_HELD_BY_NOBODY && claiming_is_dead(k->batch, c);
     bool differs = is_different(c, want);
 
     *is_done = true;
-    /* Two directories of one name are two projects: the caller comes back with another name. A request
-     * with a group of its own has no project, and means the name as it is. */
+    /* Two directories of the same name are two projects: the caller retries with another name. */
     if (c->is_damaged || (want->claim.project[0] && strcmp(c->project, want->claim.project) != 0))
         return refuse_name(k, row, false);
-    if (!is_over && ledger_certain(c, k->err) != DIBS_OK) /* perhaps lost only since it was judged */
+    if (!is_over && ledger_certain(c, k->err) != DIBS_OK) /* expired since it was judged */
         return err_trouble(k->err, DIBS_TROUBLE_NONE,
                            "port %u of '%s' is unique in the cluster, and this host could not renew its "
                            "lease there",
@@ -198,7 +193,7 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
     if (is_over && !c->is_kept) {
         bool is_free = false;
 
-        /* Same port again, in place, unless it was asked for differently or a stranger sits on it. */
+        /* Reuse the same port, unless the request differs or a foreign socket uses it. */
         dibs_status s = differs ? DIBS_OK : claiming_probe(k, want, c->port, &is_free);
         if (s != DIBS_OK)
             return s;
@@ -214,15 +209,14 @@ static dibs_status settle_name(struct claiming *k, const struct ledger_want *wan
     }
     if (differs)
         return refuse_name(k, row, true);
-    /* Its clock and its processes are another host's. A namespace is on all hosts, and its lease again is a
-     * longer one. */
+    /* Only its own host can judge the holder; but a namespace's lease can be extended on every host. */
     bool is_ours = c->holder == DIBS_HELD_BY_LEASE && is_of_namespace(c);
     if (c->node[0] && c->holder != DIBS_HELD_BY_NOBODY && !is_over && !is_ours)
         return refuse_name(k, row, false);
     if (c->holder == DIBS_HELD_BY_PROCESS && !is_over) {
         if (!same_process(c, &want->claim))
             return refuse_name(k, row, false);
-        return hold_on(k, want, row);
+        return update_holder(k, want, row);
     }
     if (c->holder == DIBS_HELD_BY_LEASE && !is_over)
         return own_lease(k, want, row);
@@ -263,14 +257,13 @@ dibs_status store_find_named(struct store *store, const char *principal, const c
         return DIBS_OK;
     if (s != DIBS_OK && s != DIBS_NOT_FOUND)
         return s;
-    /* The record is lost, or another's. Before the name gets a second claim, all are asked. */
+    /* The record is lost, or belongs to another name: search all claims before the name gets a second one. */
     s = store->ops->claims(store, &theirs, is_bearer, &bearer, err);
     return s == DIBS_OK && !bearer.is_found ? DIBS_NOT_FOUND : s;
 }
 
-/* The number that is asked for is one that the name had, and that is in use still: it is the same claim, and
- * has its name again. */
-static dibs_status come_back(struct claiming *k, const struct ledger_want *want, struct claim_record *row)
+/* Give the name back to a claim that left it and still has the requested port. */
+static dibs_status reclaim_name(struct claiming *k, const struct ledger_want *want, struct claim_record *row)
 {
     struct name_record known = { 0 };
     char left[DIBS_NAME_MAX + 1];
@@ -293,15 +286,15 @@ dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want,
         store_find_named(k->step->store, want->claim.principal, want->claim.name, &name, &row, k->err);
 
     *is_done = false;
-    /* Nobody can ask for a name of six parts: what has one has left a name. */
+    /* Only a claim that left its name has a name of six parts. */
     if (s == DIBS_NOT_FOUND && want->required && name_part_count(want->claim.name) == DIBS_NAME_PARTS_MAX)
-        s = come_back(k, want, &row);
+        s = reclaim_name(k, want, &row);
     if (s == DIBS_NOT_FOUND)
-        return DIBS_OK; /* the name is free */
+        return DIBS_OK;
     if (s != DIBS_OK)
         return s;
     bool was_kept = row.claim.is_kept;
-    s = settle_name(k, want, &row, is_done);
+    s = decide_by_name(k, want, &row, is_done);
     if (s == DIBS_OK && *is_done) {
         claiming_answer(&row, true, out);
         out->was_kept = was_kept;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The changes of a claim's life that every decision is made of. Each change writes the record, its slots, its
- * name and its event together, so that they cannot disagree. */
+/* Changes to a claim. Each writes the record, its slots, its name and its event, so that they agree. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +10,7 @@
 
 #include "base/banned.h"
 
-/* A trim is part of every so many events, so that a ledger that only ever sees short-lived processes stays
- * bounded too. */
+/* Trim once per this many events, so that a ledger used only by short-lived processes stays bounded, too. */
 enum { TRIM_EVERY_EVENTS = 4096 };
 
 void ledger_tell_writes(struct ledger *ledger, ledger_wrote_fn fn, void *ctx)
@@ -133,16 +131,16 @@ dibs_status step_insert(struct step *step, const dibs_claim *template, uint16_t 
 {
     row->claim = *template;
     dibs_claim *c = &row->claim;
-    /* What an answer has beside the record is not stored. */
+    /* These members are only for answers. */
     c->was_there = c->was_kept = c->is_degraded = c->is_narrowed = c->is_orphan = c->is_damaged = false;
     c->life = DIBS_ALIVE;
-    /* The number of its first event is a claim's id: never used twice, and needs no counter of its own. */
+    /* A claim's id is the number of its first event: unique, without a counter of its own. */
     c->id = step->store->id_base + step->seq + 1;
     c->generation = 1;
     c->port = port;
     c->created_ms = c->changed_ms = step->call->now.wall_ms;
     c->token[0] = '\0';
-    if (kind == DIBS_EV_CLAIMED) /* what is restored goes on where it was */
+    if (kind == DIBS_EV_CLAIMED) /* a restored claim keeps its lease */
         step_lease(step, c);
     assert(record_claim_valid(c, NULL));
     step->n_more += is_own(step, c);
@@ -192,7 +190,7 @@ dibs_status step_rehold(struct step *step, struct claim_record *row, dibs_event_
     return s == DIBS_OK ? step_change(step, row, kind, err) : s;
 }
 
-/* Remove the slots of the claim. A dynamic port keeps one with claim 0 while it cools (it is chosen last). */
+/* Remove the claim's slots. A dynamic port keeps one with claim 0 while it cools. */
 static dibs_status free_slots(struct step *step, const dibs_claim *claim, dibs_err *err)
 {
     dibs_status s = DIBS_OK;
@@ -217,7 +215,7 @@ static dibs_status remember_name(struct step *step, const dibs_claim *claim, dib
     dibs_status s = store_get_name(step->store, claim->principal, claim->name, &name, err);
 
     if (s == DIBS_NOT_FOUND || (s == DIBS_OK && name.claim_id != claim->id))
-        return DIBS_OK; /* the name has moved on: not ours to touch */
+        return DIBS_OK; /* the name belongs to another claim now */
     return s == DIBS_OK ? step_put_name(step, claim, 0, err) : s;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Transactions: of one decision, or shared by several calls. In a shared one each decision still succeeds or
- * fails alone. */
+/* Transactions: of one decision, or shared by several calls, each of which still succeeds or fails alone. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -10,7 +9,7 @@
 
 #include "base/banned.h"
 
-/* ---- shared by several calls ---- */
+/* ---- shared transactions ---- */
 
 struct ledger_tx *ledger_begin(struct ledger *ledger, bool is_synced)
 {
@@ -39,7 +38,7 @@ void ledger_tx_open(struct ledger_tx *tx, const struct call *call)
 {
     struct store *store = tx->ledger->store;
 
-    /* A call that follows one that has waited in vain does not wait as long again (INV-9). */
+    /* After one call has waited in vain, the next one fails at once (INV-9). */
     if (tx->is_open || tx->span.why.code != DIBS_OK)
         return;
     dibs_status s = store->ops->begin(store, true, tx->is_full, call->deadline_ms, &tx->span.why);
@@ -67,8 +66,8 @@ dibs_status ledger_commit(struct ledger_tx *tx, struct ledger_span *out, dibs_er
     tx->ledger = NULL;
     if (tx->is_spoilt)
         return refuse_spoilt(err);
-    if (is_open && ledger_lost_race(ledger)) /* one of its calls has seen that already */
-        s = err_trouble(err, DIBS_TROUBLE_LOCKED, "others change the ledger all the time; try again");
+    if (is_open && ledger_lost_race(ledger)) /* a call of it has already met the conflict */
+        s = err_trouble(err, DIBS_TROUBLE_LOCKED, "too many conflicts with other hosts; try again");
     else if (is_open && tx->lacks_sync)
         s = err_trouble(err, DIBS_TROUBLE_NONE, "a request of the group must survive power loss");
     else if (is_open)
@@ -109,9 +108,9 @@ dibs_status ledger_commit_all(struct ledger_tx *const *txs, size_t n, dibs_err *
     return s;
 }
 
-/* ---- of one decision ---- */
+/* ---- the transaction of one decision ---- */
 
-/* Nothing of it can be kept. */
+/* Mark the transaction: it must roll back. */
 static void spoil(struct ledger_tx *tx)
 {
     tx->ledger->store->ops->rollback(tx->ledger->store);
@@ -125,7 +124,7 @@ static dibs_status join(struct step *step, struct ledger_tx *tx, const struct ca
     struct store *store = tx->ledger->store;
 
     assert(tx->is_write);
-    if (is_full && tx->is_open && !tx->is_full) { /* too late for SQLite: the caller begins another */
+    if (is_full && tx->is_open && !tx->is_full) { /* too late for SQLite: the caller repeats with a sync */
         tx->lacks_sync = true;
         spoil(tx);
     }
@@ -177,8 +176,8 @@ dibs_status step_write(struct step *step, struct ledger *ledger, const struct ca
     return store->ops->tail(store, &step->seq, &step->cursor, err);
 }
 
-/* Known only at the end: a name may have had its claim already, and others may have ended. A user who has too
- * many by other ways may still do what makes them no more. */
+/* Check the allowance before the commit, because a name may have had its claim already, and other claims may
+ * have ended. A user above the limit may still make decisions that add no claim. */
 static dibs_status check_allowance(const struct step *step, dibs_err *err)
 {
     const struct ledger_allowance *a = step->call->allowance;
@@ -197,7 +196,7 @@ static void use_allowance(const struct step *step)
         a->n = a->n + step->n_more > 0 ? (uint32_t) (a->n + step->n_more) : 0;
 }
 
-/* EXHAUSTED: more claims than the caller may have. */
+/* EXHAUSTED: the caller would have more claims than allowed. */
 static dibs_status commit_step(struct step *step, dibs_err *err)
 {
     struct store *store = step->store;
@@ -229,7 +228,7 @@ dibs_status step_save(struct step *step, dibs_err *err)
     return s;
 }
 
-/* Nothing of a shared transaction stays when a part of it cannot be undone alone. */
+/* Roll back. A shared transaction is lost as a whole when this part cannot be undone alone. */
 static void leave(struct step *step)
 {
     struct store *store = step->store;
@@ -250,7 +249,7 @@ void step_auto(struct step *step)
     step->store = NULL;
 }
 
-/* ---- trying again ---- */
+/* ---- retries ---- */
 
 bool ledger_try_again(const struct ledger *ledger, const struct call *call, size_t n_calls, unsigned *n_tries)
 {

@@ -10,7 +10,7 @@
 
 enum { STATUS_LEAST = 200, STATUS_MOST = 599, NO_CONTENT = 204 };
 
-/* "HTTP/1.1 200 OK" */
+/* Parse "HTTP/1.1 200 OK". */
 static const char *take_status(struct answer *a)
 {
     uint64_t status = 0;
@@ -35,7 +35,7 @@ static const char *take_header(struct answer *a)
     const char *colon = memchr(a->line, ':', a->n_line);
     uint64_t number = 0;
 
-    if (a->n_line == 0) { /* the empty line behind the headers */
+    if (a->n_line == 0) { /* end of the headers */
         a->state = a->status != NO_CONTENT && a->left > 0 ? ANSWER_BODY : ANSWER_DONE;
         return a->status != NO_CONTENT && !a->has_length ? "it has no length" : NULL;
     }
@@ -66,7 +66,7 @@ static const char *take_header(struct answer *a)
     return NULL;
 }
 
-/* Read a line, as far as it has arrived; *used is the number of bytes taken. */
+/* Read a line, as far as it has arrived; *used counts the bytes. */
 static const char *take_text(struct answer *a, const char *bytes, size_t n, size_t *used)
 {
     const char *end = memchr(bytes, '\n', n);

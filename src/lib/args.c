@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Checks the arguments of the public functions (declared in verb.h). */
 #include "lib/verb.h"
 
 #include <string.h>
@@ -9,7 +10,6 @@
 
 #include "base/banned.h"
 
-/* True when the array holds a NUL-terminated string. */
 #define HAS_END(array) (memchr((array), '\0', sizeof(array)) != NULL)
 
 static bool is_proto(dibs_proto proto)
@@ -74,7 +74,7 @@ dibs_status args_batch(const dibs_batch *batch, dibs_err *err)
     for (size_t i = 0; i < batch->n_drops; i++)
         if (!batch->drops[i].claim || !HAS_END(batch->drops[i].claim->name) ||
             batch->drops[i].shared_bytes > strlen(batch->drops[i].claim->name))
-            return err_set(err, DIBS_INVALID, "a claim to drop is missing, or its name has no end");
+            return err_set(err, DIBS_INVALID, "a claim to drop is missing, or its name is not terminated");
     return DIBS_OK;
 }
 

@@ -7,19 +7,18 @@
 
 struct remote;
 
-/* The connection of one process. */
 struct connection {
     struct core *core;     /* its ledger is NULL when degraded */
-    struct remote *remote; /* the daemon that does it all instead; then there is no core */
+    struct remote *remote; /* the daemon's connection, instead of a core */
     dibs_settings settings;
     dibs_err why_degraded; /* code is DIBS_OK while the ledger is used */
     char principal[DIBS_PRINCIPAL_MAX + 1];
-    int pid;              /* whose it is: SQLite's locks and maps do not survive a fork */
-    bool is_server;       /* of handle_open(): it does not fork, which is not asked for each call */
+    int pid;              /* the process that opened it: SQLite's locks and maps do not survive a fork */
+    bool is_server;       /* opened by handle_open(): never forks, so calls do not check `pid` */
     bool is_calling_back; /* a callback of the user may run */
 };
 
-/* Of a handle on the ledger itself. */
+/* Return the engine of a handle on the ledger itself. */
 struct core *handle_core(const dibs *handle);
 struct ledger *handle_ledger(const dibs *handle);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The handle, over the engine or over the socket of a daemon, and the public functions about claims. */
+/* The handle, over the engine or a daemon's socket, and the public functions about claims. */
 #include "dibs/dibs.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static struct instant real_now(void *ctx)
 {
     const struct connection *to = ctx;
 
-    /* Without its view the engine is still being opened: nothing has been timed yet. */
+    /* The view is missing while the engine is being opened: use no offset. */
     return clock_now(to->core ? to->core->view.boot_offset_ns : 0);
 }
 
@@ -41,8 +41,7 @@ static dibs_status open_ledger(struct connection *to, struct ledger **out, dibs_
                            "the ledger is turned off (ledger-mode mru)");
         return DIBS_OK;
     }
-    /* A command would have to read the whole ledger in etcd before it could decide anything, and could hold
-     * nothing, because the daemon renews the lease that holders depend on. */
+    /* A command cannot keep the lease alive that holders in etcd depend on: the daemon renews it. */
     if (!to->is_server && ledger_is_cluster(settings->ledger))
         return err_trouble(
             err, DIBS_TROUBLE_NONE,
@@ -76,7 +75,7 @@ static dibs_status find_user(struct connection *to, struct call *out, dibs_err *
     out->principal = to->principal;
     out->uid = uid;
     out->pid = (int32_t) getpid();
-    /* Root of a user namespace can be any user outside; but the owner of the ledger's file can write it. */
+    /* Root of a user namespace may be any user outside; the ledger's owner can write the file anyway. */
     static const char scheme[] = "sqlite:";
     const char *path = settings->ledger + sizeof scheme - 1;
     struct stat st = { 0 };
@@ -86,7 +85,6 @@ static dibs_status find_user(struct connection *to, struct call *out, dibs_err *
     return DIBS_OK;
 }
 
-/* Open the ledger itself. */
 static dibs_status open_core(dibs *handle, dibs_err *err)
 {
     struct connection *to = handle->to;
@@ -103,8 +101,7 @@ static dibs_status open_core(dibs *handle, dibs_err *err)
     return s;
 }
 
-/* Connect to the daemon that the settings mean. It must answer: another ledger would give the same ports
- * again. The settings of the handle name from then on what is used. */
+/* Connect to the daemon of the settings (it must answer), or open the ledger; record which in settings. */
 static dibs_status open_any(dibs *handle, dibs_err *err)
 {
     dibs_settings *settings = &handle->to->settings;
@@ -117,13 +114,13 @@ static dibs_status open_any(dibs *handle, dibs_err *err)
                      : open_core(handle, err);
 }
 
-/* A handle and its connection. */
+/* A handle and its connection in one allocation. */
 struct opened {
-    dibs handle; /* first: dibs_close() frees both by it */
+    dibs handle; /* first member: dibs_close() frees both through it */
     struct connection to;
 };
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 static dibs *make_handle(void)
 {
     struct opened *self = calloc(1, sizeof *self);
@@ -151,7 +148,7 @@ dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
     if (!err)
         err = &local;
     if (!out)
-        return err_set(err, DIBS_INVALID, "opening dibs: no place for the handle");
+        return err_set(err, DIBS_INVALID, "opening dibs: the output for the handle is missing");
     dibs *handle = make_handle();
     if (!handle)
         return err_set(err, DIBS_FAILURE, "opening dibs: out of memory");
@@ -183,7 +180,7 @@ void dibs_close(dibs *handle)
     if (!handle)
         return;
     remote_close(handle->to->remote);
-    /* After a fork the connection is the parent's: closing it in the child could harm the parent. */
+    /* After a fork the connection belongs to the parent: closing it in the child could harm the parent. */
     if (handle->to->pid == getpid() || !handle->to->core)
         core_close(handle->to->core);
     free(handle);
@@ -193,7 +190,7 @@ int64_t dibs_boot_ms(const dibs *handle)
 {
     struct process_view view;
 
-    if (handle && handle->to->remote) /* its clock is this host's */
+    if (handle && handle->to->remote) /* the daemon runs on this host: use our own clock */
         return clock_now(process_view_load(&view, NULL) == DIBS_OK ? view.boot_offset_ns : 0).boot_ms;
     return handle ? handle_call(handle).now.boot_ms : 0;
 }
@@ -232,7 +229,7 @@ const dibs_settings *dibs_settings_of(const dibs *handle)
     return handle ? &handle->to->settings : NULL;
 }
 
-/* ---- handles of servers ---- */
+/* ---- handles for servers ---- */
 
 struct call handle_call(const dibs *handle)
 {
@@ -316,7 +313,7 @@ dibs_status verb_need_ledger(dibs *handle, dibs_err *err)
         return err_set(err, DIBS_INVALID, "a callback cannot use the handle that calls it");
     if (handle->to->remote)
         return DIBS_OK;
-    if (handle->to->core->ledger) /* a disk that was full may have space again */
+    if (handle->to->core->ledger) /* retry: a full disk may have space again */
         handle->to->why_degraded.code = DIBS_OK;
     if (handle->to->why_degraded.code == DIBS_OK)
         return DIBS_OK;
@@ -346,7 +343,7 @@ dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *
     if (s == DIBS_OK)
         s = handle->to->remote ? remote_claim(handle->to->remote, batch, got, err)
                                : core_claim(CORE(handle), batch, got, err);
-    /* A disk that fills up shows only when something is written. */
+    /* A full disk shows only when the ledger writes. */
     if (s == DIBS_UNAVAILABLE && !handle->to->remote && fallback_may(&handle->to->settings, err))
         handle->to->why_degraded = *err;
     if (s == DIBS_UNAVAILABLE && handle->to->why_degraded.code != DIBS_OK && fallback_serves(batch))
@@ -366,7 +363,7 @@ dibs_status dibs_claim_on_hosts(dibs *handle, const dibs_request *request, const
     dibs_status s = args_hosts(hosts, n, err);
     if (s != DIBS_OK || !handle->to->remote)
         return s == DIBS_OK ? core_claim_on_hosts(CORE(handle), request, &on, out, err) : s;
-    /* With a name the second time gives what the first made. */
+    /* A named request can be repeated: it returns the claim that the first one made. */
     AUTO(exchange_done)
     struct exchange ask =
         exchange_begin(handle->to->remote, "POST", request->name ? EXCHANGE_TWICE : EXCHANGE_ONCE);

@@ -11,9 +11,9 @@
 
 #include "base/banned.h"
 
-enum { PAGE = 1000 }; /* claims or events of one answer: what the daemon gives at most */
+enum { PAGE = 1000 }; /* claims or events of one answer: the daemon's maximum */
 
-/* ---- what answers are read into ---- */
+/* ---- readers of answers ---- */
 
 EXCHANGE_READ(event)
 EXCHANGE_READ(node)
@@ -48,9 +48,9 @@ dibs_status dibs_claim_list(dibs *handle, const dibs_filter *filter, dibs_claim_
     dibs_filter next = *filter;
     size_t left = filter->limit ? filter->limit : SIZE_MAX;
 
-    while (left > 0) { /* ends: ids rise from page to page */
+    while (left > 0) { /* ends, because ids rise from page to page */
         AUTO(exchange_done) struct exchange ask = exchange_begin(to->remote, "GET", EXCHANGE_TWICE);
-        AUTO(free_auto) dibs_claim *page = NULL; /* read whole before the callback sees any of it */
+        AUTO(free_auto) dibs_claim *page = NULL; /* read the whole page before calling back */
         size_t n = 0;
 
         ask.deadline_ms = deadline_ms;
@@ -81,7 +81,7 @@ static dibs_status event_page(struct remote *r, const dibs_event_query *query, i
     return exchange_ask_list(&ask, &events, page, n, err);
 }
 
-/* Find the last events, more than a page, by number: numbers have no gaps but for damaged records. */
+/* Find the first of the newest events when they exceed a page. Only damaged records leave gaps. */
 static dibs_status find_newest(struct remote *r, dibs_event_query *query, int64_t deadline_ms, dibs_err *err)
 {
     AUTO(free_auto) dibs_event *last = NULL;
@@ -108,10 +108,10 @@ dibs_status dibs_event_list(dibs *handle, const dibs_event_query *query, dibs_ev
     size_t left = query->limit ? query->limit : SIZE_MAX;
     dibs_status s = DIBS_OK;
 
-    next.newest = query->newest && query->limit > 0; /* the last of them all are all */
+    next.newest = query->newest && query->limit > 0; /* all of the newest events are simply all events */
     if (next.newest && query->limit > PAGE)
         s = find_newest(to->remote, &next, deadline_ms, err);
-    while (left > 0 && s == DIBS_OK) { /* ends: numbers rise from page to page */
+    while (left > 0 && s == DIBS_OK) { /* ends, because numbers rise from page to page */
         AUTO(free_auto) dibs_event *page = NULL;
         size_t n = 0;
 
@@ -146,7 +146,7 @@ dibs_status dibs_node_remove(dibs *handle, const char *name, unsigned flags, siz
     NEED(handle, name, args_flags(flags, DIBS_NODE_FORCE, err), err);
     if (!handle->to->remote)
         return core_node_remove(CORE(handle), name, flags, n, err);
-    /* The second time it would not be found. */
+    /* Send once: a repeated request would return NOT_FOUND. */
     AUTO(exchange_done) struct exchange ask = exchange_begin(handle->to->remote, "DELETE", EXCHANGE_ONCE);
     wire_node_path(&ask.target, name, flags);
     return exchange_ask_count(&ask, "ended", n, err);
@@ -171,7 +171,7 @@ dibs_status dibs_pool_put(dibs *handle, const dibs_pool *pool, dibs_err *err)
     if (!handle->to->remote)
         return core_pool_put(CORE(handle), pool, err);
     AUTO(exchange_done) struct exchange ask = exchange_begin(handle->to->remote, "PUT", EXCHANGE_TWICE);
-    dibs_status s = core_pool_check(pool, err); /* a name with '/' would be another path */
+    dibs_status s = core_pool_check(pool, err); /* check the name here: a '/' would change the path */
     if (s != DIBS_OK)
         return s;
     wire_pool_path(&ask.target, pool->name, "");
@@ -185,7 +185,7 @@ dibs_status dibs_pool_remove(dibs *handle, const char *name, dibs_err *err)
     NEED(handle, name, DIBS_OK, err);
     if (!handle->to->remote)
         return core_pool_remove(CORE(handle), name, err);
-    /* The second time it would not be found. */
+    /* Send once: a repeated request would return NOT_FOUND. */
     AUTO(exchange_done) struct exchange ask = exchange_begin(handle->to->remote, "DELETE", EXCHANGE_ONCE);
     wire_pool_path(&ask.target, name, "");
     return exchange_ask(&ask, err);
@@ -292,7 +292,7 @@ dibs_status dibs_repair(dibs *handle, const dibs_repair_plan *plan, dibs_repair_
     AUTO(verb_called_back) struct connection *to = verb_calls_back(handle);
     if (!to->remote)
         return core_repair(CORE(handle), plan, fn, ctx, err);
-    /* Once: it counts how often something was seen. */
+    /* Send once: it counts sightings. */
     AUTO(exchange_done) struct exchange ask = exchange_begin(to->remote, "POST", EXCHANGE_ONCE);
     dibs_repair_plan sent = *plan;
 
@@ -341,7 +341,7 @@ dibs_status dibs_snapshot_import(dibs *handle, const char *pool, const dibs_rang
         return core_snapshot_import(CORE(handle), pool, snapshot, n_claimed, err);
     if (snapshot->n > WIRE_RANGE_BYTES_MAX)
         return err_set(err, DIBS_INVALID, "a range snapshot has at most %d bytes", WIRE_RANGE_BYTES_MAX);
-    /* Once: its claims are in the way of the same once more. */
+    /* Send once: a repeated request would conflict with its own claims. */
     AUTO(exchange_done) struct exchange ask = exchange_begin(handle->to->remote, "PUT", EXCHANGE_ONCE);
     exchange_be_patient(&ask);
     wire_pool_path(&ask.target, pool ? pool : handle->to->settings.pool, "/snapshot");

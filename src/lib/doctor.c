@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Check settings, ledger, host and claims, and say for every finding what to do. */
+/* Checks settings, ledger, host and claims, and gives advice for every finding. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 
 #include "base/banned.h"
 
-/* A claim changes up to ten pages of 4 KiB, and the log's index grows by 32 KiB at once. */
+/* A claim changes up to ten pages of 4 KiB, and the log's index grows by 32 KiB at a time. */
 enum { LOW_SPACE_BYTES = 4 << 20, CLAIM_BYTES = 72 << 10, LOW_FILES = 256, CLAIMS_SHOWN = 20 };
 
 void doctor_say(struct doctor *d, dibs_severity severity, const char *topic, const char *advice,
@@ -49,7 +49,7 @@ static void check_settings(struct doctor *d)
     if (d->settings->unread[0])
         doctor_say(d, DIBS_WARNING, "setting",
                    "let it be read, or set HOME or XDG_CONFIG_HOME to a folder of yours",
-                   "%.600s may not be read: it is passed over", d->settings->unread);
+                   "%.600s may not be read: it is skipped", d->settings->unread);
 }
 
 /* ---- ledger ---- */
@@ -66,7 +66,7 @@ static void check_file(struct doctor *d, const char *path)
     if (st.st_mode & 077)
         doctor_say(d, DIBS_WARNING, "ledger", "chmod 600 the file, unless other users are meant to share it",
                    "%s can be read or written by others (mode %03o)", path, st.st_mode & 0777);
-    /* The numbers that claims have, also in a user namespace. */
+    /* Compare uids as claims record them, also in a user namespace. */
     uint32_t owner = uid_map_above_seen(&d->core->view.users, st.st_uid);
     if (st.st_uid != geteuid() && owner == UID_MAP_UNKNOWN)
         doctor_say(d, DIBS_NOTE, "ledger", "nothing, if that is meant",
@@ -151,7 +151,7 @@ static bool note_mendable(void *ctx, enum ledger_flaw flaw, const dibs_claim *cl
     return !*is_flawed;
 }
 
-/* Is there damage in a ledger that could be opened? Only one with a file can be salvaged. */
+/* Return whether a ledger that could be opened is damaged. Only a ledger in a file can be salvaged. */
 static bool needs_salvage(const struct doctor *d, struct ledger *ledger)
 {
     struct ledger_health health;
@@ -163,7 +163,7 @@ static bool needs_salvage(const struct doctor *d, struct ledger *ledger)
            is_flawed;
 }
 
-/* Open the ledger, and salvage it with --fix when it is damaged; NULL when it cannot be opened. */
+/* Open the ledger, and salvage it with --fix when it is damaged. NULL: it cannot be opened. */
 static struct ledger *open_ledger(struct doctor *d, bool *is_salvaged)
 {
     struct ledger_options how = { .is_sync_full = d->settings->is_sync_full,
@@ -285,7 +285,7 @@ static bool check_claim(void *ctx, const dibs_claim *claim)
     core_describe(&judged, who, sizeof who);
     doctor_say(d, DIBS_WARNING, "claim",
                "if you know that nobody uses it: 'dibs release --force' its name or port",
-               "port %u: it is not known whether its holder lives (%s): %s", claim->port, why, who);
+               "port %u: it is not known whether its holder is alive (%s): %s", claim->port, why, who);
     return !d->is_stopped;
 }
 
@@ -329,7 +329,7 @@ static bool pass_on(void *ctx, const dibs_finding *finding)
 {
     struct doctor *d = ctx;
 
-    /* The settings of the daemon are its own; ours are reported already. */
+    /* Report the daemon's settings only where they are wrong; ours are reported already. */
     if (finding->severity == DIBS_FINE && strcmp(finding->topic, "setting") == 0)
         return true;
     d->is_stopped = !d->fn(d->ctx, finding);
@@ -374,7 +374,7 @@ static void ask_daemon(struct doctor *d, const char *path)
         doctor_say(d, DIBS_PROBLEM, "daemon", "see the message: nothing can be claimed or released meanwhile",
                    "%s", err.msg);
     if (s != DIBS_OK)
-        doctor_check_cluster(d); /* which may be why it does not answer */
+        doctor_check_cluster(d); /* an etcd problem may be why the daemon does not answer */
     dibs_close(handle);
 }
 
@@ -389,8 +389,8 @@ dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx,
         .call = handle_call(handle),
     };
 
-    d.call.deadline_ms = 0;                       /* all together take long: each transaction has its own */
-    if (!ledger_is_shared(handle_ledger(handle))) /* a file is looked at as others see it */
+    d.call.deadline_ms = 0; /* no common deadline: each transaction has its own timeout */
+    if (!ledger_is_shared(handle_ledger(handle))) /* check a file with a handle of its own */
         return dibs_doctor(&handle->to->settings, fix, fn, ctx, err);
     check_settings(&d);
     doctor_check_cluster(&d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_LIB_DOCTOR_H
 #define DIBS_LIB_DOCTOR_H
-/* One visit of the doctor, whose parts look at one thing each. */
+/* The state of one run of `dibs doctor`, which its checks share. */
 #include "core/core.h"
 
 struct doctor {
@@ -15,18 +15,17 @@ struct doctor {
     size_t n_unknown, n_dead, n_orphan, n_claims, n_flawed;
 };
 
-/* `advice` is left out when all is fine. */
+/* Report a finding; `advice` is ignored when all is fine. */
 void doctor_say(struct doctor *d, dibs_severity severity, const char *topic, const char *advice,
                 const char *fmt, ...) DIBS_PRINTF(5, 6);
 
-/* doctor_cluster.c: nothing for a ledger of one host. */
+/* Check the cluster (doctor_cluster.c); nothing for a ledger of one host. */
 void doctor_check_cluster(struct doctor *d);
 
-/* doctor_pools.c */
 void doctor_check_pools(struct doctor *d);
-/* `s` and `err` are of looking for the pool that the settings name. */
+/* Report the pool that the settings choose; `s` and `err` are the result of its lookup. */
 void doctor_tell_choice(struct doctor *d, dibs_status s, const dibs_err *err);
-/* Do settings overrule a pool of the cluster, so that hosts choose differently? `out` names how. */
+/* Return whether settings override a pool of the cluster, so that hosts choose differently; see `out`. */
 bool pool_is_overruled(const struct core *core, const struct call *call, const dibs_pool *stored, char *out,
                        size_t size);
 #endif

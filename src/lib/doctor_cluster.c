@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The cluster that a ledger in etcd stands on. */
+/* The doctor's checks of the etcd cluster and its hosts. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #include "base/banned.h"
 
 enum {
-    SLOW_US = 100000,  /* a commit waits for a majority's disks; etcd itself warns from here on */
-    BEHIND_MAX = 5000, /* changes that a member lags */
-    QUOTA_MIB = 2048,  /* unless etcd has another limit */
-    LARGE_SHARE = 75,  /* percent of it: time to do something */
+    SLOW_US = 100000,  /* a commit waits for the disks of a majority; etcd warns from here on */
+    BEHIND_MAX = 5000, /* changes that a member may lag */
+    QUOTA_MIB = 2048,  /* etcd's default limit */
+    LARGE_SHARE = 75,  /* percent of the limit from which to warn */
 };
 
 static const char check_entry[] =
@@ -25,7 +25,7 @@ static const char *name_of(const struct ledger_member *m)
     return m->name[0] ? m->name : "?";
 }
 
-/* The file counts, not what is in use: only a defragmentation gives back what compaction frees. */
+/* Check the file size, not the size in use: only defragmentation returns the space that compaction frees. */
 static void check_size(struct doctor *d, const struct ledger_member *m)
 {
     int64_t quota_mib = m->quota_bytes ? m->quota_bytes >> 20 : QUOTA_MIB;
@@ -123,7 +123,7 @@ static void check_majority(struct doctor *d, const struct ledger_cluster *cluste
         doctor_say(d, DIBS_WARNING, "etcd", "see 'etcdctl alarm list'", "the cluster has an alarm");
 }
 
-/* Informative only: no finding depends on it. */
+/* Report whether the clock is synchronised; no other finding depends on it. */
 static void check_clock(struct doctor *d)
 {
     struct timex now = { .modes = 0 };
@@ -132,9 +132,9 @@ static void check_clock(struct doctor *d)
         return;
     if (now.status & STA_UNSYNC)
         doctor_say(d, DIBS_NOTE, "etcd", "nothing: only times that are shown depend on it",
-                   "this host's clock is not kept right by the network");
+                   "this host's clock is not synchronised");
     else
-        doctor_say(d, DIBS_FINE, "etcd", "", "this host's clock is kept right, within %ld ms",
+        doctor_say(d, DIBS_FINE, "etcd", "", "this host's clock is synchronised, within %ld ms",
                    now.maxerror / 1000);
 }
 
@@ -144,7 +144,7 @@ static void check_node(struct doctor *d)
     uint32_t n = 0;
     uint64_t seq = 0;
     uint64_t cursor = 0;
-    dibs_status s = ledger_tail(d->core->ledger, &d->call, &seq, &cursor, NULL); /* so that it has looked */
+    dibs_status s = ledger_tail(d->core->ledger, &d->call, &seq, &cursor, NULL); /* refreshes the cache */
     bool is_known = ledger_place(d->core->ledger, &rank, &n);
 
     if (s == DIBS_OK && n > 0)
@@ -156,7 +156,7 @@ static void check_node(struct doctor *d)
 }
 
 struct leases {
-    bool is_known, is_alive; /* this host, its own */
+    bool is_known, is_alive; /* of this host's lease */
     size_t n, n_alive;
 };
 
@@ -164,7 +164,7 @@ static bool count_lease(void *ctx, const dibs_node *node)
 {
     struct leases *leases = ctx;
 
-    if (strchr(node->name, '/')) /* a webhook or controller: it holds no ports of its own */
+    if (strchr(node->name, '/')) /* a webhook or controller: it holds no ports */
         return true;
     leases->n++;
     leases->n_alive += node->is_alive;
@@ -173,7 +173,7 @@ static bool count_lease(void *ctx, const dibs_node *node)
     return true;
 }
 
-/* Report whether this host has a lease: without one its processes cannot hold ports of cluster pools. */
+/* Report whether this host has a lease: without it, its processes cannot hold ports of cluster pools. */
 static void check_leases(struct doctor *d)
 {
     struct leases leases = { 0 };
@@ -196,7 +196,7 @@ void doctor_check_cluster(struct doctor *d)
     AUTO(free_auto) struct ledger_cluster *cluster = calloc(1, sizeof *cluster);
 
     if (!cluster || ledger_cluster(d->settings->ledger, d->settings->timeout_ms, cluster, NULL) != DIBS_OK)
-        return; /* it is no cluster's, or the ledger itself says what is wrong */
+        return; /* not a cluster, or the ledger reports the error itself */
     for (size_t i = 0; i < cluster->n; i++)
         check_member(d, cluster, &cluster->member[i]);
     for (size_t i = 0; i < cluster->n; i++)

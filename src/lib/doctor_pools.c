@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools: free ports, faults, and settings of hosts that disagree about them. */
+/* The doctor's checks of pools: free ports, faults, and hosts whose settings disagree about them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ struct pool_list {
     size_t n;
 };
 
-/* Collect the pools first: the ledger answers no other call while a list is read. */
+/* Collect the pools first: the ledger accepts no other call during a list. */
 static bool collect_pool(void *ctx, const dibs_pool *pool)
 {
     struct pool_list *list = ctx;
@@ -49,14 +49,14 @@ bool pool_is_overruled(const struct core *core, const struct call *call, const d
     return stored->scope == DIBS_SCOPE_CLUSTER && ledger_is_shared(core->ledger) && strcmp(mine, theirs) != 0;
 }
 
-/* Hosts that share a pool should agree about it; ports are safe if they do not. */
+/* Report hosts that share a pool but disagree about it; claims stay unique even then. */
 static void check_agreement(struct doctor *d, const dibs_pool *pool)
 {
     char how[256];
 
     if (pool_is_overruled(d->core, &d->call, pool, how, sizeof how))
         doctor_say(d, DIBS_WARNING, "pool",
-                   "take these settings away here, or change the pool with 'dibs pool set'",
+                   "remove these settings on this host, or change the pool with 'dibs pool set'",
                    "pool '%s' is the cluster's, and settings of this host overrule it: %s", pool->name, how);
 }
 

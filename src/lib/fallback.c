@@ -15,7 +15,7 @@
 #include "base/banned.h"
 
 enum {
-    LEASE_MS = 120000, /* DCP's: long enough for a slow server to bind */
+    LEASE_MS = 120000, /* as DCP: long enough for a slow server to bind */
     PATH_BYTES = 1024,
 };
 
@@ -38,7 +38,7 @@ bool fallback_serves(const dibs_batch *batch)
     return is_simple;
 }
 
-/* ---- where the file lies ---- */
+/* ---- the file ---- */
 
 /* Make the directory of the file and those above it. */
 static dibs_status make_directory(const char *path, char dir[PATH_BYTES], dibs_err *err)
@@ -60,8 +60,7 @@ static dibs_status make_directory(const char *path, char dir[PATH_BYTES], dibs_e
     return DIBS_OK;
 }
 
-/* Check that no other user can put a file or a link where ours is expected: only we may write to the
- * directory, and users who may write to the one above cannot replace it (sticky, as /tmp is). */
+/* Check that only we may write to the file's directory, and that no other user can replace it. */
 static dibs_status check_directory(const char *path, dibs_err *err)
 {
     char dir[PATH_BYTES];
@@ -75,10 +74,10 @@ static dibs_status check_directory(const char *path, dibs_err *err)
         return s;
     (void) snprintf(up, sizeof up, "%s/..", dir);
     if (lstat(dir, &here) != 0 || stat(up, &above) != 0)
-        return err_os(err, DIBS_UNAVAILABLE, errno, "recently used ports %s: cannot look at its directory",
+        return err_os(err, DIBS_UNAVAILABLE, errno, "recently used ports %s: cannot read its directory",
                       path);
     if (here.st_uid != geteuid() || !S_ISDIR(here.st_mode))
-        fault = "its directory belongs to another user, or is none";
+        fault = "its directory belongs to another user, or is not a directory";
     else if (here.st_mode & (S_IWGRP | S_IWOTH))
         fault = "others may write to its directory";
     else if ((above.st_mode & (S_IWGRP | S_IWOTH)) && !(above.st_mode & S_ISVTX))
@@ -88,7 +87,7 @@ static dibs_status check_directory(const char *path, dibs_err *err)
                  : DIBS_OK;
 }
 
-/* Nothing in the file lasts for long: a damaged one, or one of an older version, is made again. */
+/* Remove a damaged or old file: its leases are short, so it is made again. */
 static void remove_file(const char *path)
 {
     static const char *const suffixes[] = { "", "-wal", "-shm" };
@@ -100,9 +99,9 @@ static void remove_file(const char *path)
     }
 }
 
-/* ---- claiming ---- */
+/* ---- claims ---- */
 
-/* Claim the same as leases in the file. */
+/* Claim the batch as leases in the file. */
 static dibs_status claim_leases(const dibs_settings *settings, const struct core_options *options,
                                 const struct call *call, const dibs_batch *batch, dibs_claim *out,
                                 dibs_err *err)
@@ -119,7 +118,7 @@ static dibs_status claim_leases(const dibs_settings *settings, const struct core
     if (s == DIBS_OK)
         s = core_claim(core, call, batch, out, err);
     core_close(core);
-    if (s != DIBS_OK && err) { /* the advice behind the last ';' is about the usual ledger */
+    if (s != DIBS_OK && err) { /* drop the advice behind the last ';': it is about the usual ledger */
         char *advice = strrchr(err->msg, ';');
 
         if (advice)
@@ -129,7 +128,7 @@ static dibs_status claim_leases(const dibs_settings *settings, const struct core
     return s;
 }
 
-/* Return the claim as the caller sees it, who can neither renew nor release the lease. */
+/* Return the claim as the caller sees it: the caller can neither renew nor release the lease. */
 static dibs_claim degraded(const dibs_claim *claim)
 {
     dibs_claim out = { .port = claim->port,
@@ -157,10 +156,10 @@ dibs_status fallback_claim(const dibs *handle, const dibs_batch *batch, dibs_cla
 
     if (!requests)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
-    /* A ledger that cannot be written may be readable still: its ports are not given again. */
+    /* A ledger that cannot be written may still be readable: avoid its ports. */
     if (usual->ledger)
         s = ledger_list(usual->ledger, &call, &(struct ledger_filter){ 0 }, core_add_port, &claimed, err);
-    if (s != DIBS_OK && !fallback_may(settings, err)) /* it is there, and its ports are not known */
+    if (s != DIBS_OK && !fallback_may(settings, err)) /* the ledger exists, but its ports are unknown */
         return s;
     options.withheld = &claimed;
     for (size_t i = 0; i < batch->n; i++) {

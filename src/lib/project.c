@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the project of a directory, and the group of its names. Git's files are read, git is not
- * run: it may not be there, it costs milliseconds, and in a hostile checkout it can be made to run things. */
+/* Finds the project of a directory, and the group of its names. It reads git's files and does not run git:
+ * git may be missing, costs milliseconds, and can run commands of a hostile checkout. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +19,7 @@
 
 enum { PATH_BYTES = 4096, UP_MAX = 256 };
 
-/* First line of a small regular file. Nothing else is read: what lies in a checkout is somebody else's, and a
- * pipe or device there must not hold us up. */
+/* Read the first line of a small regular file; a pipe or device in a checkout must not block us. */
 static bool read_line(const char *path, char out[PATH_BYTES])
 {
     AUTO(free_auto) char *text = NULL;
@@ -31,8 +30,7 @@ static bool read_line(const char *path, char out[PATH_BYTES])
     return text_copy(out, PATH_BYTES, text);
 }
 
-/* Where git keeps HEAD of the work tree at `dir`: "DIR/.git", or what the file of that name leads to (a
- * linked work tree, a submodule). */
+/* Find the directory of git's HEAD for the work tree `dir`: "DIR/.git", or the target of that file. */
 static bool git_directory(const char *dir, char *out, size_t size)
 {
     static const char link[] = "gitdir: ";
@@ -51,11 +49,11 @@ static bool git_directory(const char *dir, char *out, size_t size)
     return n >= 0 && (size_t) n < size;
 }
 
-/* The branch at `dir`. None when HEAD is detached: a commit changes with every step of a rebase. */
+/* Read the branch at `dir`. A detached HEAD has none: a commit changes with every step of a rebase. */
 static bool git_branch(const char *dir, char *out, size_t size)
 {
     static const char heads[] = "ref: refs/heads/";
-    static const char elsewhere[] = ".invalid"; /* what git writes when HEAD is kept in a reftable */
+    static const char elsewhere[] = ".invalid"; /* git writes this when HEAD is in a reftable */
     char path[2 * PATH_BYTES];
     char line[PATH_BYTES];
 
@@ -69,8 +67,8 @@ static bool git_branch(const char *dir, char *out, size_t size)
     return branch[0] && strcmp(branch, elsewhere) != 0;
 }
 
-/* "shop@main". The '@' of a directory's name is spelled out, and where it is cut does not depend on the
- * branch: what stands before the first '@' is the directory's alone (core/name.c). */
+/* Make the group "shop@main". Escape '@' in the directory's name and cut it independently of the branch: the
+ * part before the first '@' is the directory's alone (core/name.c). */
 static void make_group(const char *name, const char *branch, char out[DIBS_NAME_PART_MAX + 1])
 {
     enum { DIRECTORY_MAX = 44 };
@@ -86,8 +84,7 @@ static void make_group(const char *name, const char *branch, char out[DIBS_NAME_
     (void) snprintf(out + n, DIBS_NAME_PART_MAX + 1 - n, "@%s", part);
 }
 
-/* Upward to the nearest directory that holds `.git`; `dir` is shortened to it when there is one. One that is
- * a stranger's does not count: in /tmp it could give all users' projects another name. */
+/* Shorten `dir` to the nearest one upward with `.git`; skip another user's, which could be in /tmp. */
 static bool find_root(char *dir)
 {
     char path[PATH_BYTES + 8];
@@ -122,8 +119,8 @@ dibs_status dibs_project_find(const dibs_settings *settings, const char *dir, di
     dibs_project project = { 0 };
 
     if (!out)
-        return err_set(err, DIBS_INVALID, "no place for the project");
-    if (settings && settings->group[0]) { /* a group that somebody named is the same wherever it is used */
+        return err_set(err, DIBS_INVALID, "the output for the project is missing");
+    if (settings && settings->group[0]) { /* a named group is the same in every directory */
         (void) text_copy(project.group, sizeof project.group, settings->group);
         *out = project;
         return DIBS_OK;

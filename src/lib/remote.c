@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The daemon: finding it, connecting, claiming. */
+/* Finds the daemon, connects to it, and claims through it. */
 #include "lib/remote.h"
 
 #include <fcntl.h>
@@ -16,12 +16,12 @@
 
 #include "base/banned.h"
 
-/* ---- finding and connecting ---- */
+/* ---- find and connect ---- */
 
 #define ADMIN_SOCKET "/run/dibs/admin.sock"
 #define PUBLIC_SOCKET "/run/dibs/dibs.sock"
 
-/* The user's own daemon; not the one of another user's folder (su, sudo). */
+/* Find the user's own daemon; skip the folder of another user (su, sudo). */
 static bool find_own(char *out, size_t size)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -33,8 +33,8 @@ static bool find_own(char *out, size_t size)
     return n > 0 && (size_t) n < size && stat(out, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0);
 }
 
-/* A call that names a ledger, and no daemon, means that ledger and no other; and so does the
- * environment, where no daemon is named at all. A file says it to the daemon, too. */
+/* Return whether the settings mean the ledger itself: a flag names a ledger and no daemon, or the environment
+ * does and no source names a daemon. A settings file does not count, because the daemon reads it, too. */
 static bool is_ledger_meant(const dibs_settings *settings)
 {
     dibs_source ledger = settings->source[DIBS_SET_LEDGER];
@@ -51,7 +51,7 @@ bool remote_find(const dibs_settings *settings, char out[DIBS_SETTING_VALUE_MAX 
         return false;
     if (*is_named)
         return text_copy(out, DIBS_SETTING_VALUE_MAX + 1, settings->socket) && strcmp(out, "none") != 0;
-    /* Root of a user namespace may see the first, but not use it. */
+    /* Root of a user namespace may see the admin socket, but not use it. */
     if (geteuid() == 0 && faccessat(AT_FDCWD, ADMIN_SOCKET, W_OK, AT_EACCESS) == 0)
         return text_copy(out, DIBS_SETTING_VALUE_MAX + 1, ADMIN_SOCKET);
     if (access(PUBLIC_SOCKET, F_OK) == 0)
@@ -136,7 +136,7 @@ static dibs_status ask_batch(struct remote *r, const dibs_batch *batch, dibs_cla
     return remote_ask_claims(&exchange, batch->n, out, err);
 }
 
-/* Requests that create nothing are not sent: they are taken out, and their places stay empty. */
+/* Claim through the daemon. Requests that create nothing are not sent; their answers stay empty. */
 dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
 {
     AUTO(free_auto) dibs_request *requests = calloc(batch->n + 1, sizeof *requests);
@@ -146,7 +146,7 @@ dibs_status remote_claim(struct remote *r, const dibs_batch *batch, dibs_claim *
     if (!requests)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     for (size_t i = 0; i < batch->n; i++)
-        if (batch->is_contiguous || !core_is_noop(&batch->requests[i])) /* adjacent to none: refused there */
+        if (batch->is_contiguous || !core_is_noop(&batch->requests[i])) /* the daemon refuses it in a run */
             requests[n++] = batch->requests[i];
     rest.requests = requests;
     rest.n = n;

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_LIB_REMOTE_H
 #define DIBS_LIB_REMOTE_H
-/* The library's functions over the Unix socket of a daemon.
- *
- * One connection, kept alive; each verb ends within the settings' timeout, whatever the other end does. A
- * request whose answer is lost is sent again within that time: the daemon may have been restarted. A claim
- * carries a key, so that a request that is sent twice claims once. */
+/* The library's functions over the Unix socket of a daemon. A request whose answer is lost is sent again
+ * within the timeout, because the daemon may have restarted; a claim has a key, so that it is made once. */
 #include "base/auto.h"
 #include "base/bytes.h"
 #include "codec/wire.h"
@@ -16,13 +13,13 @@ struct remote {
     bool is_named;
     const dibs_settings *settings;
     char path[DIBS_SETTING_VALUE_MAX + 1];
-    char principal[DIBS_PRINCIPAL_MAX + 1]; /* that the daemon sees; empty: not asked for yet */
+    char principal[DIBS_PRINCIPAL_MAX + 1]; /* as the daemon sees it; empty: not known yet */
 };
 
-/* Find the daemon that the settings mean; false: none, the ledger itself. *is_named: a setting names it. */
+/* Find the daemon to use; false: none, open the ledger. *is_named: a setting names it. */
 bool remote_find(const dibs_settings *settings, char out[DIBS_SETTING_VALUE_MAX + 1], bool *is_named);
 
-/* Connect. UNAVAILABLE, with what to do, when no daemon answers. `settings` are borrowed while it is open. */
+/* Connect. UNAVAILABLE, with advice, when no daemon answers. `settings` are borrowed until it is closed. */
 dibs_status remote_open(const char *path, bool is_named, const dibs_settings *settings, struct remote **out,
                         dibs_err *err);
 void remote_close(struct remote *r); /* NULL is fine */
@@ -33,9 +30,9 @@ dibs_status remote_daemon(struct remote *r, struct wire_daemon *out, dibs_err *e
 /* ---- a request to the daemon and its answer (remote_exchange.c) ---- */
 
 enum exchange_repeat {
-    EXCHANGE_TWICE, /* a repeated request changes nothing more */
-    EXCHANGE_KEYED, /* the same, by the key that is sent along */
-    EXCHANGE_ONCE,  /* not again, once the daemon may have read it */
+    EXCHANGE_TWICE, /* repeatable: a second request changes nothing */
+    EXCHANGE_KEYED, /* repeatable: the daemon recognises its key */
+    EXCHANGE_ONCE,  /* never sent again once the daemon may have read it */
 };
 
 struct exchange {
@@ -45,31 +42,31 @@ struct exchange {
     int64_t deadline_ms; /* CLOCK_MONOTONIC */
     struct bytes target;
     struct bytes body; /* empty: none */
-    size_t most;       /* items that a list of the answer may have; 0: any number */
-    jsonr_doc *doc;    /* the answer; its root is NULL when it has no body */
+    size_t most;       /* maximum length of a list in the answer; 0: any */
+    jsonr_doc *doc;    /* the answer; its root is NULL without a body */
 };
 
-/* An exchange whose deadline begins now; it is ended with exchange_done() in any case. */
+/* Begin an exchange; its deadline starts now. The caller always ends it with exchange_done(). */
 struct exchange exchange_begin(struct remote *r, const char *method, enum exchange_repeat repeat);
-/* Allow more time for what goes in many steps: the timeout is that of each. */
+/* Extend the deadline of a request with many steps: each step has the timeout. */
 void exchange_be_patient(struct exchange *exchange);
-/* The writer of its body. */
+/* Return the writer of the body. */
 struct jsonw exchange_body(struct exchange *exchange);
-/* Send the request and fill exchange->doc. Errors of the daemon come out as they were there. */
+/* Send the request and fill exchange->doc. Errors of the daemon are returned as they are. */
 dibs_status exchange_ask(struct exchange *exchange, dibs_err *err);
 const jsonr_value *exchange_root(const struct exchange *exchange);
-/* The error for an answer that cannot be read; `err` has the reason. */
+/* Write the error for an answer that cannot be parsed; `err` has the reason. */
 dibs_status exchange_not_understood(const struct exchange *exchange, dibs_err *err);
 void exchange_done(struct exchange *exchange);
 
-/* Define read_NAME(), which is wire_NAME_read() for any kind of memory. */
+/* Define read_NAME(), which is wire_NAME_read() for a void pointer. */
 #define EXCHANGE_READ(name)                                                        \
     static dibs_status read_##name(const jsonr_value *v, void *out, dibs_err *err) \
     {                                                                              \
         return wire_##name##_read(v, out, err);                                    \
     }
 
-/* The target of an answer: one value, or each item of the list under `key`. */
+/* The type of an answer: one value, or each item of the list under `key`. */
 struct exchange_type {
     dibs_status (*read)(const jsonr_value *v, void *out, dibs_err *err);
     size_t size;
@@ -93,7 +90,7 @@ dibs_status exchange_ask_list(struct exchange *exchange, const struct exchange_t
     }))
 /* Send the request and read the number under `key` of the answer. `n` may be NULL. */
 dibs_status exchange_ask_count(struct exchange *exchange, const char *key, size_t *n, dibs_err *err);
-/* The error for a list that is none, or longer than was asked for. */
+/* Write the error for an answer without the list, or with a list that is too long. */
 dibs_status exchange_not_a_list(const struct exchange *exchange, const char *key, dibs_err *err);
 dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err);
 

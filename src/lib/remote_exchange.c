@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* One request to the daemon and its answer, repeated within the deadline where that is safe. */
 #include "lib/remote.h"
 
 #include <errno.h>
@@ -20,20 +21,20 @@
 #include "base/banned.h"
 
 enum {
-    PAUSE_MS = 20,        /* between two attempts: a daemon restarts within some of them */
-    ATTEMPTS_MAX = 10000, /* the deadline ends it long before */
-    HEAD_MAX = 512,       /* our own header lines */
-    KEY_TEXT = 33,        /* of an Idempotency-Key: 128 random bits as hex digits */
+    PAUSE_MS = 20,        /* between two attempts: a daemon restarts within a few of them */
+    ATTEMPTS_MAX = 10000, /* the deadline comes far sooner */
+    HEAD_MAX = 512,       /* our header lines */
+    KEY_TEXT = 33,        /* 128 random bits as hex digits */
     READ_BYTES = 65536,
     HTTP_TOO_MANY = 429,
-    PATIENCE = 12, /* timeouts that a request of many steps may take */
+    PATIENCE = 12, /* timeouts that a request with many steps may take */
 };
 
 /* The outcome of one attempt. */
 enum outcome {
     ANSWERED,
-    LOST,   /* the connection went away, or there was none to be had */
-    REFUSED /* time is up, or this is no daemon; err says it */
+    LOST,   /* the connection was closed, or could not be opened */
+    REFUSED /* deadline, or not a daemon; see err */
 };
 
 /* ---- connecting ---- */
@@ -58,7 +59,7 @@ static dibs_status too_late(const struct remote *r, dibs_err *err)
 
     clock_duration_format(r->settings->timeout_ms, timeout);
     return err_trouble(err, DIBS_TROUBLE_NONE,
-                       "daemon socket %.300s: no answer within %s; look whether it works ('dibs doctor'), or "
+                       "daemon socket %.300s: no answer within %s; check it with 'dibs doctor', or "
                        "wait longer with DIBS_TIMEOUT",
                        r->path, timeout);
 }
@@ -67,7 +68,7 @@ dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err)
 {
     struct sockaddr_un to = { .sun_family = AF_UNIX };
     int64_t left = deadline_ms - clock_monotonic_ms();
-    /* Bounds the wait for a daemon that does not accept. */
+    /* Bound the wait for a daemon that does not accept. */
     struct timeval wait = { .tv_sec = left / 1000, .tv_usec = left % 1000 * 1000 };
     size_t n = strlen(r->path);
 
@@ -89,13 +90,13 @@ dibs_status remote_connect(struct remote *r, int64_t deadline_ms, dibs_err *err)
     if (why == EACCES || why == EPERM)
         return err_os(
             err, DIBS_UNAVAILABLE, why,
-            "daemon socket %.300s: it is not for you; name another one with DIBS_SOCKET, or none to use "
+            "daemon socket %.300s: you may not use it; name another one with DIBS_SOCKET, or none to use "
             "the ledger itself",
             r->path);
-    return why == EAGAIN ? too_late(r, err) : unreachable(r, why, "nobody answers", err);
+    return why == EAGAIN ? too_late(r, err) : unreachable(r, why, "no daemon answers", err);
 }
 
-/* False for a connection that the daemon has closed, and for one with bytes that belong to no request. */
+/* Return whether the connection can be reused: not closed, and no unexpected bytes. */
 static bool is_usable(const struct remote *r)
 {
     struct pollfd p = { .fd = r->fd, .events = POLLIN };
@@ -105,7 +106,7 @@ static bool is_usable(const struct remote *r)
 
 /* ---- one attempt ---- */
 
-/* Wait for one of `events`; false when time is up. */
+/* Wait for one of `events`; false: deadline. */
 static bool wait_for(int fd, short events, int64_t deadline_ms, short *got)
 {
     struct pollfd p = { .fd = fd, .events = events };
@@ -123,7 +124,7 @@ static bool wait_for(int fd, short events, int64_t deadline_ms, short *got)
     }
 }
 
-/* Send until all is sent, the daemon answers (it will not read the rest), or it is gone. */
+/* Send all bytes; stop when the daemon answers (it will not read the rest) or has closed the connection. */
 static enum outcome send_all(const struct exchange *exchange, const struct bytes *text, bool *is_sent,
                              dibs_err *err)
 {
@@ -141,7 +142,7 @@ static enum outcome send_all(const struct exchange *exchange, const struct bytes
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
-            return ANSWERED; /* it may have said why before it went */
+            return ANSWERED; /* it may have sent an error before it closed */
         if (!wait_for(r->fd, POLLIN | POLLOUT, exchange->deadline_ms, &got)) {
             (void) too_late(r, err);
             return REFUSED;
@@ -174,14 +175,13 @@ static enum outcome receive(const struct exchange *exchange, struct answer *answ
             (void) too_late(r, err);
             return REFUSED;
         }
-        if (n <=
-            0) /* killed in the middle of an answer: it was committed, and a key or a read finds it again */
+        if (n <= 0) /* killed while answering: a retry finds the commit */
             return LOST;
         const char *fault = answer_take(answer, buffer, (size_t) n);
         if (fault) {
             (void) err_trouble(err, DIBS_TROUBLE_NONE,
-                               "daemon socket %.300s: what answers there is no dibs daemon: %s", r->path,
-                               fault);
+                               "daemon socket %.300s: the program that answers is no dibs daemon: %s",
+                               r->path, fault);
             return REFUSED;
         }
     }
@@ -284,7 +284,7 @@ static dibs_status understand(struct exchange *exchange, const struct answer *an
     return exchange_not_understood(exchange, err);
 }
 
-/* False when that is beyond the deadline. */
+/* Sleep. False: the pause would end after the deadline. */
 static bool pause_until(int64_t deadline_ms, int64_t pause_ms)
 {
     if (clock_monotonic_ms() + pause_ms >= deadline_ms)
@@ -293,7 +293,7 @@ static bool pause_until(int64_t deadline_ms, int64_t pause_ms)
     return true;
 }
 
-/* True when there is another try after this one; else err has the reason. */
+/* Return whether to send the request again; if not, `err` has the reason. */
 static bool goes_on(const struct exchange *exchange, const struct answer *answer, enum outcome outcome,
                     dibs_err *err)
 {
@@ -315,7 +315,7 @@ static dibs_status make_key(char out[KEY_TEXT], dibs_err *err)
     uint64_t random[2] = { 0 };
 
     if (getrandom(random, sizeof random, 0) != (ssize_t) sizeof random)
-        return err_os(err, DIBS_FAILURE, errno, "no random numbers to be had");
+        return err_os(err, DIBS_FAILURE, errno, "no random numbers are available");
     (void) snprintf(out, KEY_TEXT, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
     return DIBS_OK;
 }
@@ -333,7 +333,7 @@ static dibs_status ask(struct exchange *exchange, const struct bytes *text, dibs
             return err_trouble(
                 err, DIBS_TROUBLE_NONE,
                 "daemon socket %.300s: the connection was lost before the answer came, so that it is "
-                "not known whether it was done; look before you ask again",
+                "not known whether it was done; check before you repeat it",
                 exchange->r->path);
         if (!goes_on(exchange, &answer, outcome, err))
             break;

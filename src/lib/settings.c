@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Settings: one row each, one parser each, whatever they come from. */
+/* Settings: one row and one parser each, for every source. */
 #include <ctype.h>
 #include <errno.h>
 #include <pwd.h>
@@ -31,7 +31,7 @@ static const struct {
 #undef X
 };
 
-/* Whatever the compiler makes of an enum: signed or not. */
+/* Check a value that may be outside the enum, whose signedness the compiler chooses. */
 static bool is_setting(dibs_setting setting)
 {
     return (unsigned) setting < DIBS_SETTING_COUNT;
@@ -153,8 +153,7 @@ static dibs_status put_duration(const char *value, int64_t low, int64_t high, in
     return DIBS_OK;
 }
 
-/* A relative path in a file would be another place in each directory. One given with a call is meant from
- * where the call is made, and is kept and shown as the whole path. */
+/* Store a path. A relative one is refused in a file, and resolved from the working directory in a call. */
 static dibs_status put_place(const char *scheme, const char *path, dibs_source source, char *out, size_t size,
                              dibs_err *err)
 {
@@ -210,9 +209,9 @@ static dibs_status put_group(const char *value, char *out, size_t size, dibs_err
     return s == DIBS_OK ? put_text(out, size, value, err) : s;
 }
 
-enum { MACHINE_MAX = 253 }; /* of a Kubernetes cluster: a domain's name */
+enum { MACHINE_MAX = 253 }; /* a Kubernetes node name is a domain name */
 
-/* A machine's name that is too long ends in a hash of the whole. */
+/* Store a host name; one that is too long ends in a hash of the whole. */
 static dibs_status put_node(const char *value, char *out, size_t size, dibs_err *err)
 {
     char shorter[DIBS_NAME_PART_MAX + 1] = "";
@@ -270,10 +269,9 @@ dibs_status settings_set(dibs_settings *s, dibs_setting which, const char *value
     return DIBS_OK;
 }
 
-/* ---- where they come from ---- */
+/* ---- sources ---- */
 
-/* $XDG_... or a folder below the user's own: $HOME, else, as in a service or in cron, what the user database
- * says. False when neither is there. */
+/* Return $XDG_... or a folder below $HOME or, without it, below the home in the user database. */
 static bool user_path(const char *variable, const char *below_home, const char *file, char *out, size_t size)
 {
     const char *base = getenv(variable);
@@ -307,7 +305,7 @@ static void set_defaults(dibs_settings *s)
     s->cooldown_ms = DIBS_COOLDOWN_DEFAULT_MS;
     s->ttl_ms = DIBS_TTL_DEFAULT_MS;
     s->timeout_ms = DIBS_TIMEOUT_DEFAULT_MS;
-    (void) text_copy(s->socket, sizeof s->socket, "auto"); /* the one that is there, see remote_find() */
+    (void) text_copy(s->socket, sizeof s->socket, "auto"); /* the one that exists, see remote_find() */
     (void) text_copy(s->pool, sizeof s->pool, "default");
     (void) text_copy(s->order, sizeof s->order, "stride");
     if (uid == 0)
@@ -344,7 +342,7 @@ dibs_status settings_read_text(dibs_settings *s, dibs_source source, const char 
     if (status != DIBS_OK)
         return status;
     const yaml_node *root = yaml_root(yaml, 0);
-    if (!root) /* empty, or only comments */
+    if (!root) /* an empty file, or only comments */
         return DIBS_OK;
     if (root->kind != YAML_MAP || yaml_count(yaml) > 1)
         return yaml_error(yaml, NULL, err, "expected lines of the form 'setting: value'");
@@ -361,10 +359,10 @@ dibs_status settings_read_text(dibs_settings *s, dibs_source source, const char 
     return DIBS_OK;
 }
 
-/* HOME may be another user's folder (sudo, a service): a file that may not be read there is passed over. */
+/* Read a settings file. HOME may be another user's (sudo, a service): skip a file that is not readable. */
 static dibs_status read_file(dibs_settings *s, dibs_source source, const char *path, dibs_err *err)
 {
-    enum { FILE_MAX = 65536 }; /* a settings file is a page of text, not a book */
+    enum { FILE_MAX = 65536 }; /* a page of text is typical */
     AUTO(free_auto) char *text = NULL;
     dibs_err why = { 0 };
     dibs_status status = file_read_text("settings file", path, FILE_MAX, &text, &why);
@@ -389,14 +387,14 @@ static dibs_status read_environment(dibs_settings *s, dibs_err *err)
 
         dibs_setting_env((dibs_setting) i, variable);
         const char *value = getenv(variable);
-        if (value && value[0]) /* empty is not set */
+        if (value && value[0]) /* an empty variable counts as unset */
             status = settings_set(s, (dibs_setting) i, value, DIBS_FROM_ENVIRONMENT, err);
     }
     return status;
 }
 
-/* A checkout must not lead its reader to somebody else's ledger or daemon, nor weaken what is durable, nor
- * call its host another one. Its group is no setting: it depends on branch and directory. */
+/* A checkout must not redirect its user to another ledger or daemon, weaken durability, or rename the host.
+ * Its group is no setting: it depends on branch and directory. */
 bool dibs_setting_is_for_projects(dibs_setting setting)
 {
     static const bool are[DIBS_SETTING_COUNT] = {
@@ -425,8 +423,8 @@ static dibs_status read_project(dibs_settings *s, const dibs_project_file *proje
         const dibs_project_setting *p = &project->settings[i];
 
         if (!p->value || !dibs_setting_is_for_projects(p->setting))
-            return err_set(err, DIBS_INVALID, "settings: setting %zu of the manifest is none of a project's",
-                           i);
+            return err_set(err, DIBS_INVALID,
+                           "settings: setting %zu of the manifest is not allowed in a project", i);
         status = settings_set(s, p->setting, p->value, DIBS_FROM_PROJECT, err);
         if (status != DIBS_OK && p->where)
             return err_wrap(err, status, "%s", p->where);

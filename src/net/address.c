@@ -29,7 +29,7 @@ static dibs_status refuse(dibs_err *err, const char *text, const char *why)
 
 static bool literal(const char *text, dibs_address *out)
 {
-    char bare[INET6_ADDRSTRLEN] = ""; /* inet_pton() wants a string */
+    char bare[INET6_ADDRSTRLEN] = ""; /* inet_pton() needs a NUL-terminated string */
     size_t n = strnlen(text, INET6_ADDRSTRLEN + 2);
     bool had_brackets = n > 2 && text[0] == '[' && text[n - 1] == ']';
     dibs_address found = { 0 };
@@ -45,7 +45,7 @@ static bool literal(const char *text, dibs_address *out)
     } else {
         return false;
     }
-    /* The kernel delivers IPv4 traffic to a v4-mapped socket: it is that IPv4 address. */
+    /* The kernel delivers IPv4 traffic to a v4-mapped socket: treat it as that IPv4 address. */
     if (found.len == V6_BYTES && memcmp(found.bytes, mapped_prefix, sizeof mapped_prefix) == 0) {
         dibs_address unmapped = { .len = V4_BYTES };
         memcpy(unmapped.bytes, found.bytes + sizeof mapped_prefix, V4_BYTES);
@@ -55,7 +55,7 @@ static bool literal(const char *text, dibs_address *out)
     return true;
 }
 
-/* Return why no program can listen there, or NULL. */
+/* Return why no program can listen on the address, or NULL. */
 static const char *unusable(const dibs_address *address)
 {
     static const uint8_t broadcast[V4_BYTES] = { 255, 255, 255, 255 };
@@ -112,7 +112,7 @@ void dibs_address_format(const dibs_address *address, char out[DIBS_ADDRESS_TEXT
         return;
     if (!address)
         address = &none;
-    /* An observed IPv6-only wildcard is "::": the one case in which it is not "*". */
+    /* Only an observed IPv6-only wildcard is "::"; the dual-stack one is "*". */
     if (address->len == V6_BYTES && dibs_address_is_wildcard(address) && !address->v6only) {
         (void) snprintf(out, DIBS_ADDRESS_TEXT_MAX + 1, "*");
         return;
@@ -131,7 +131,6 @@ bool dibs_address_is_wildcard(const dibs_address *address)
            memcmp(address->bytes, zero, address->len) == 0;
 }
 
-/* Same family and same bytes. */
 static bool same_bytes(const dibs_address *a, const dibs_address *b)
 {
     return a->len == b->len && a->len <= V6_BYTES && memcmp(a->bytes, b->bytes, a->len) == 0;
@@ -139,7 +138,7 @@ static bool same_bytes(const dibs_address *a, const dibs_address *b)
 
 bool dibs_address_equal(const dibs_address *a, const dibs_address *b)
 {
-    /* v6only distinguishes two wildcards; on a specific address it means nothing. */
+    /* v6only distinguishes two wildcards only. */
     return a && b && same_bytes(a, b) && (!dibs_address_is_wildcard(a) || a->v6only == b->v6only);
 }
 
@@ -149,7 +148,7 @@ bool dibs_address_conflict(const dibs_address *a, const dibs_address *b)
         return false;
     if (a->len == b->len)
         return same_bytes(a, b) || dibs_address_is_wildcard(a) || dibs_address_is_wildcard(b);
-    /* Across families only a dual-stack wildcard reaches over. */
+    /* Across families only a dual-stack wildcard conflicts. */
     const dibs_address *v6 = a->len == V6_BYTES ? a : b;
     return v6->len == V6_BYTES && dibs_address_is_wildcard(v6) && !v6->v6only;
 }

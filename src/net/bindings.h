@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_NET_BINDINGS_H
 #define DIBS_NET_BINDINGS_H
-/* Bindings from protocols and addresses as people write them: one parser for every front end. */
+/* Bindings from protocols and addresses as text: one parser for every front end. */
 #include "dibs/claim.h"
 #include "net/proto.h"
 
-/* Append one binding for each protocol and each address that `text` stands for, without duplicates. */
+/* Append one binding for each protocol and each address of `text`, without duplicates. */
 dibs_status bindings_add(const char *text, const dibs_proto *protos, size_t n_protos,
                          dibs_binding out[DIBS_BINDINGS_MAX], size_t *n, dibs_err *err);
 /* Narrow bindings to IPv4: "*" becomes 0.0.0.0, "localhost" its IPv4 half. False: nothing changed. */
 bool bindings_narrow(const dibs_binding *wide, size_t n, dibs_binding out[DIBS_BINDINGS_MAX], size_t *n_out);
-/* Would the kernel refuse one of the first and one of the others on one port (INV-1)? */
+/* Return whether the kernel would refuse a binding of each list together on one port (INV-1). */
 bool bindings_conflict(const dibs_binding *a, size_t n_a, const dibs_binding *b, size_t n_b);
 bool bindings_have(const dibs_binding *bindings, size_t n, const dibs_binding *one);
-/* Are both the same set of bindings? Neither may contain duplicates. */
+/* Return whether both are the same set of bindings. Neither may contain duplicates. */
 bool bindings_same(const dibs_binding *a, size_t n_a, const dibs_binding *b, size_t n_b);
 #endif

@@ -3,7 +3,7 @@
 
 #include "base/banned.h"
 
-/* The bits of word `w` that belong to the range; `w` is one of the range's words. */
+/* Return the bits of word `w` that belong to the range, which includes a part of the word. */
 static uint64_t mask_of(dibs_range range, uint32_t w)
 {
     uint64_t mask = UINT64_MAX;
@@ -33,7 +33,7 @@ void portbits_add_range(struct portbits *bits, dibs_range range)
 {
     for (uint32_t w = range.first / 64u; range.first <= range.last && w <= range.last / 64u; w++)
         bits->word[w] |= mask_of(range, w);
-    bits->word[0] &= ~UINT64_C(1); /* port 0 is never a member, whatever was asked for */
+    bits->word[0] &= ~UINT64_C(1); /* port 0 is never a member */
 }
 
 void portbits_remove_range(struct portbits *bits, dibs_range range)
@@ -88,9 +88,9 @@ void portbits_add_browser_blocked(struct portbits *bits)
         portbits_add(bits, blocked[i]);
 }
 
-/* ---- searching: word by word, at most 1024 of them, and 16 for a pool of a thousand ports ---- */
+/* ---- search word by word: at most 1024, and 16 for a pool of a thousand ports ---- */
 
-/* `flip` is 0 to look for set bits, all ones to look for clear ones. */
+/* `flip` is 0 to find set bits, all ones to find clear ones. */
 static uint32_t next_bit(const struct portbits *bits, uint32_t from, uint64_t flip)
 {
     uint32_t w = from / 64;
@@ -116,8 +116,7 @@ uint32_t portbits_next_hole(const struct portbits *bits, uint32_t from)
     return next_bit(bits, from, UINT64_MAX);
 }
 
-/* The lowest b in low..high that begins a run of `n`. Behind a hole the search goes on, so that each port is
- * looked at once. `high + n - 1` is at most 65535. */
+/* Return the lowest b in low..high that begins a run of `n`; `high + n - 1` is at most 65535. */
 static uint16_t run_between(const struct portbits *bits, uint32_t n, uint32_t align, uint32_t low,
                             uint32_t high)
 {

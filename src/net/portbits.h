@@ -9,7 +9,7 @@
 #include "dibs/net.h"
 
 #define PORTBITS_WORDS 1024
-/* "Nothing found": one beyond the highest port. */
+/* Returned when nothing is found: one above the highest port. */
 #define PORTBITS_END 65536u
 
 struct portbits {
@@ -17,13 +17,13 @@ struct portbits {
 };
 
 void portbits_add(struct portbits *bits, uint16_t port);
-/* True when the port was a member. */
+/* Return whether the port was a member. */
 bool portbits_remove(struct portbits *bits, uint16_t port);
 void portbits_add_range(struct portbits *bits, dibs_range range);
 void portbits_remove_range(struct portbits *bits, dibs_range range);
 void portbits_add_ranges(struct portbits *bits, const dibs_ranges *ranges);
 void portbits_add_all(struct portbits *restrict bits, const struct portbits *restrict other);
-/* bits = bits without `other` */
+/* Remove the members of `other` from `bits`. */
 void portbits_subtract(struct portbits *restrict bits, const struct portbits *restrict other);
 bool portbits_has(const struct portbits *bits, uint16_t port);
 uint32_t portbits_count(const struct portbits *bits);
@@ -36,6 +36,6 @@ uint16_t portbits_run(const struct portbits *bits, dibs_range window, uint32_t n
                       uint16_t start);
 /* Write the set as merged ranges. False, `out` untouched: it has more than DIBS_RANGES_MAX pieces. */
 bool portbits_ranges(const struct portbits *bits, dibs_ranges *out);
-/* The ports that browsers refuse to open (the Fetch standard's "bad ports"). */
+/* Add the ports that browsers refuse to open (the Fetch standard's "bad ports"). */
 void portbits_add_browser_blocked(struct portbits *bits);
 #endif

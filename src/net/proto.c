@@ -31,7 +31,7 @@ dibs_status dibs_proto_parse(const char *text, dibs_proto *out, dibs_err *err)
     char shown[52];
 
     if (!out)
-        return err_set(err, DIBS_INVALID, "no place for the protocol");
+        return err_set(err, DIBS_INVALID, "the output for the protocol is missing");
     for (dibs_proto proto = DIBS_TCP; text && proto <= DIBS_PROTO_MAX; proto++) {
         if (strcasecmp(text, rows[proto].text) == 0) {
             *out = proto;
@@ -59,7 +59,7 @@ dibs_status proto_list(const char *text, dibs_proto out[PROTO_LIST_MAX], size_t 
         char word[PROTO_TEXT_MAX + 1] = "";
         dibs_proto proto = DIBS_TCP;
 
-        memcpy(word, p, len < PROTO_TEXT_MAX ? len : PROTO_TEXT_MAX); /* cut, it is none of ours anyway */
+        memcpy(word, p, len < PROTO_TEXT_MAX ? len : PROTO_TEXT_MAX); /* cut: it matches none anyway */
         dibs_status s = dibs_proto_parse(word, &proto, err);
         if (s)
             return s;
@@ -67,7 +67,7 @@ dibs_status proto_list(const char *text, dibs_proto out[PROTO_LIST_MAX], size_t 
         for (size_t i = 0; i < *n; i++)
             is_there = is_there || out[i] == proto;
         if (!is_there)
-            out[(*n)++] = proto; /* there are no more than PROTO_LIST_MAX different ones */
+            out[(*n)++] = proto; /* there are at most PROTO_LIST_MAX different ones */
         p += len;
         if (!*p)
             return DIBS_OK;

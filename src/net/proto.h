@@ -9,10 +9,10 @@ struct proto {
     const char *kubernetes; /* "TCP" */
     int socket_type;        /* SOCK_STREAM, ... */
     int ip_proto;           /* IPPROTO_TCP, ... */
-    bool is_optional;       /* a kernel may be without it */
+    bool is_optional;       /* a kernel may lack it */
 };
 
-/* Return the row of a protocol, or NULL when there is none of that number. */
+/* Return the row of a protocol, or NULL when it is unknown. */
 const struct proto *proto_row(dibs_proto proto);
 
 /* Parse a list: "tcp", "tcp,udp", "tcp+udp"; each protocol counts once. */

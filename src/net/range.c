@@ -2,11 +2,10 @@
 /* Ports and port ranges: one parser for every front end.
  *
  * The systems whose texts we read contradict each other. dibs does this:
- *   - one port alone, "100", is a range (Kubernetes yes, DCP no);
- *   - port 0 is refused in every place (Kubernetes takes it, DCP does not);
- *   - blanks inside, "100 - 200", are fine (DCP yes, Kubernetes no);
- *   - a text that names no port, "" or ",", is refused (Kubernetes takes "").
- * Items of a list go into a bit set first: only the number of pieces after merging is limited. */
+ * - a single port, "100", is a range (Kubernetes yes, DCP no);
+ * - port 0 is always refused (Kubernetes accepts it, DCP does not);
+ * - blanks inside, "100 - 200", are accepted (DCP yes, Kubernetes no);
+ * - a text without a port, "" or ",", is refused (Kubernetes accepts ""). */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,11 +19,11 @@
 
 _Static_assert(DIBS_RANGES_TEXT_MAX >= DIBS_RANGES_MAX * (sizeof "65535-65535," - 1),
                "the longest list fits its text");
-_Static_assert(DIBS_RANGES_MAX == 64, "as a message says");
+_Static_assert(DIBS_RANGES_MAX == 64, "a message quotes it");
 
 static const char control_text[] = "control characters are not allowed";
 
-/* The rest of one list item. */
+/* The unread rest of one list item. */
 struct item {
     const char *at;
     const char *end;
@@ -40,7 +39,7 @@ static bool is_control(char c)
     return (unsigned char) c < 0x20 || c == 0x7f;
 }
 
-/* Why `c` cannot stand after a number. */
+/* Return why `c` cannot follow a number. */
 static const char *stray(char c)
 {
     return is_control(c) ? control_text : "numbers are separated by '-', '+' or ','";
@@ -52,7 +51,7 @@ static void skip_blanks(struct item *item)
         item->at++;
 }
 
-/* Read digits; the number stops growing above DIBS_PORT_MAX. Returns why not, or NULL. */
+/* Read digits; the number stops growing above DIBS_PORT_MAX. Return the fault, or NULL. */
 static const char *digits(const char *at, const char *end, uint32_t *value)
 {
     uint32_t sum = 0;
@@ -69,7 +68,7 @@ static const char *digits(const char *at, const char *end, uint32_t *value)
     return NULL;
 }
 
-/* One number with the blanks around it. Returns why not, or NULL. */
+/* Read one number with the blanks around it. Return the fault, or NULL. */
 static const char *number(struct item *item, uint32_t *value)
 {
     skip_blanks(item);
@@ -84,7 +83,7 @@ static const char *number(struct item *item, uint32_t *value)
     return why;
 }
 
-/* "N", "A-B" or "A+N". Returns why not, or NULL. */
+/* Read "N", "A-B" or "A+N". Return the fault, or NULL. */
 static const char *one_range(struct item item, dibs_range *out)
 {
     uint32_t first = 0;
@@ -109,7 +108,7 @@ static const char *one_range(struct item item, dibs_range *out)
     if (item.at < item.end)
         return stray(*item.at);
 
-    /* Both are below 2^20 here, whatever was written. */
+    /* Both are below 2^20, because digits() stops there. */
     uint32_t last = sign == '+' ? first + second : second;
     if (first > DIBS_PORT_MAX || last > DIBS_PORT_MAX)
         return "the port range cannot be greater than 65535";
@@ -138,7 +137,7 @@ dibs_status dibs_ranges_parse(const char *text, dibs_ranges *out, dibs_err *err)
     dibs_ranges found = { .n = 0 };
 
     if (!out)
-        return err_set(err, DIBS_INVALID, "no place for the port ranges");
+        return err_set(err, DIBS_INVALID, "the output for the port ranges is missing");
     text = text ? text : "";
     for (const char *at = text; *at;) {
         struct item item = { .at = at, .end = strchrnul(at, ',') };
@@ -169,7 +168,7 @@ dibs_status dibs_port_parse(const char *text, uint16_t *out, dibs_err *err)
     const char *why = "is empty";
 
     if (!out)
-        return err_set(err, DIBS_INVALID, "no place for the port");
+        return err_set(err, DIBS_INVALID, "the output for the port is missing");
     if (text && *text)
         why = digits(text, text + strlen(text), &value);
     if (!why && (value == 0 || value > DIBS_PORT_MAX))
@@ -195,7 +194,7 @@ bool ranges_are_valid(const dibs_ranges *ranges)
     return true;
 }
 
-/* A list that cannot be one is read as empty. */
+/* Return the number of ranges; 0 for an invalid list. */
 static size_t n_of(const dibs_ranges *ranges)
 {
     return ranges && ranges->n <= DIBS_RANGES_MAX ? ranges->n : 0;
@@ -257,7 +256,7 @@ dibs_status dibs_ranges_subtract(const dibs_ranges *ranges, dibs_range without, 
     dibs_ranges left = { .n = 0 };
 
     if (!out || !ranges || ranges->n > DIBS_RANGES_MAX)
-        return err_set(err, DIBS_INVALID, "port ranges: an argument is missing or cannot be");
+        return err_set(err, DIBS_INVALID, "port ranges: an argument is missing or invalid");
     portbits_add_ranges(&bits, ranges);
     portbits_remove_range(&bits, without);
     if (!portbits_ranges(&bits, &left))
@@ -269,7 +268,7 @@ dibs_status dibs_ranges_subtract(const dibs_ranges *ranges, dibs_range without, 
 
 /* ---- bands ---- */
 
-/* Kubernetes' numbers (KEP-3668), over the inclusive size: a small pool has no band. */
+/* Kubernetes' numbers (KEP-3668), for the inclusive size: a small pool has no band. */
 #define BAND_MIN 16
 #define BAND_MAX 128
 #define BAND_SHARE 32

@@ -29,7 +29,7 @@ void range_snapshot_export(dibs_range range, const struct portbits *taken, uint8
     *n = used;
 }
 
-/* One range, as Kubernetes writes it: a list is refused even if it would merge into one. */
+/* Parse one range, as Kubernetes writes it; refuse a list, even if it would merge into one. */
 static dibs_status single_range(const char *text, dibs_range *out, dibs_err *err)
 {
     char shown[52];
@@ -57,7 +57,7 @@ dibs_status range_snapshot_import(const char *range_text, const uint8_t *bytes, 
     if (n > DIBS_INPUT_MAX_BYTES)
         return err_set(err, DIBS_INVALID, "snapshot: %zu bytes are more than one host's ports", n);
     for (size_t i = 0; i < n; i++) {
-        uint64_t base = 8 * (uint64_t) (n - 1 - i); /* offset of the lowest bit of this byte */
+        uint64_t base = 8 * (uint64_t) (n - 1 - i); /* of the lowest bit of this byte */
 
         for (unsigned rest = bytes[i]; rest; rest &= rest - 1) {
             uint64_t port = bounds.first + base + (uint64_t) __builtin_ctz(rest);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_NET_RANGE_SNAPSHOT_H
 #define DIBS_NET_RANGE_SNAPSHOT_H
-/* Kubernetes' range snapshot: a range string and minimal big-endian bytes, in which
- * bit i (bit 0 is the lowest of the last byte) is port first + i. */
+/* Kubernetes' range snapshot: a range and minimal big-endian bytes, in which bit i is port first + i. */
 #include <stddef.h>
 
 #include "net/portbits.h"

@@ -4,6 +4,6 @@
 /* Checks of dibs_ranges that the public header does not offer. */
 #include "dibs/net.h"
 
-/* Is there at least one range, each of real ports, ascending, apart, and no more than fit? */
+/* Return whether the list has 1 to DIBS_RANGES_MAX valid ranges, ascending and apart. */
 bool ranges_are_valid(const dibs_ranges *ranges);
 #endif

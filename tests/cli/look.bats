@@ -210,7 +210,7 @@ kernel_shows_bound_sockets() { [ "$(printf '%s\n' 6.8 "$(uname -r)" | sort -V | 
     start_sleeper
     ok claim web --pid "$STARTED" --port 13340
     refused 3 assert web
-    says nobody
+    says "no process listens"
     listen 13340
     refused 3 assert web
     says "$STARTED"

@@ -100,7 +100,7 @@ cluster() {
     wait_until 10 has_job third
     on third claim job --ttl 1m
     refused 3 release --hosts "other,$host,third" job
-    says 'somebody on host third holds'
+    says 'host third has a holder of'
     ok get job
     prints "$port"
     on third release job

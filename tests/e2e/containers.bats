@@ -117,7 +117,7 @@ reaps() { # reaps COUNT COMMAND...
         run inside "$1" ls --port "$2"
         assert_output_has unknown
         run inside "$1" doctor
-        assert_output_has "port $2: it is not known whether its holder lives"
+        assert_output_has "port $2: it is not known whether its holder is alive"
         assert_output_has "release --force"
         assert_output_has "1 of unknown state"
     done

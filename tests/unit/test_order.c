@@ -321,7 +321,7 @@ static void pieces_visit_every_position_exactly_once_from_anywhere(void **state)
                 uint32_t before = 0;
                 uint32_t n_more = 0; /* steps that must lead to the next neighbour */
 
-                order_pieces_settle(&pieces, places[p]);
+                order_pieces_set_home(&pieces, places[p]);
                 pieces.detour = (uint32_t) (k * 77);
                 memset(seen, 0, sizeof seen);
                 for (uint32_t step = 0; step < totals[t]; step++) {
@@ -392,7 +392,7 @@ static void hosts_have_different_pieces_as_their_home(void **state)
     for (uint32_t rank = 0; rank < N; rank++) {
         struct order_pieces pieces = order_pieces(&key, TOTAL, 6);
 
-        order_pieces_settle(&pieces, (struct order_place){ rank, N });
+        order_pieces_set_home(&pieces, (struct order_place){ rank, N });
         /* However far it has come, the first ports that it looks at are none of the others' first ones. */
         for (uint64_t k = 0; k < 10000; k += 37) {
             uint32_t at = order_pieces_position(&pieces, k, 0, &(uint32_t){ 0 });
