@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The store in etcd: decisions run on an in-memory copy, and commit.c sends their changes. */
+/* The store in etcd: decisions use an in-memory copy, and commit.c sends their changes. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static void close_etcd(struct store *store)
     free(self);
 }
 
-/* Parse the URL behind "etcd:", and read user and password. */
+/* Parse the URL after "etcd:", and read user and password. */
 static dibs_status configure(const char *rest, struct etcd_config *out, dibs_err *err)
 {
     char url[4096];
@@ -122,7 +122,7 @@ static dibs_status open_etcd(const char *rest, const struct ledger_options *opti
 /* ---- transactions ---- */
 
 enum {
-    BACKOFF_FROM = 2, /* conflicts in a row; then up to a quarter of a millisecond, doubled up to 32 */
+    BACKOFF_FROM = 2, /* conflicts in a row; then wait up to a quarter of a millisecond, doubled up to 32 */
     BACKOFF_US = 250,
     BACKOFF_DOUBLINGS = 7,
 };
@@ -141,7 +141,7 @@ static dibs_status begin(struct store *store, bool is_write, bool is_full, int64
     struct etcd_store *self = etcdstore_of(store);
     dibs_status s = DIBS_OK;
 
-    (void) is_full; /* whatever etcd has answered is durable */
+    (void) is_full; /* every answered commit to etcd is durable */
     self->deadline_ms = deadline_ms ? deadline_ms : clock_monotonic_ms() + self->timeout_ms;
     if (self->state.had_conflict)
         back_off(self);
@@ -252,7 +252,7 @@ static void take_notices(struct store *store)
 
 /* ---- holders and the lease of their node ---- */
 
-/* Claims that one commit attaches to the lease: each may be in a block of its own, of some kilobytes. */
+/* Claims that one commit attaches to the lease: each may be in its own block of some kilobytes. */
 enum { ATTACH_MAX = 64 };
 
 static int64_t incarnation_of(const struct etcd_store *self, uint32_t node)
@@ -260,7 +260,7 @@ static int64_t incarnation_of(const struct etcd_store *self, uint32_t node)
     return node < self->n_nodes ? self->nodes[node].incarnation : 0;
 }
 
-/* Judge the claim's holder by the lease of its host. */
+/* Judge a claim's holder by the lease of its host. */
 static dibs_life node_life(const struct etcd_store *self, const struct claim_record *row)
 {
     bool is_own = etcdstore_is_own(self, row->node);
@@ -290,7 +290,7 @@ static dibs_status join(struct store *store, int64_t ttl_ms, const char *boot_id
     if (self->lease_notice < 0 || (self->state.notices >= 0 && epoll_ctl(self->state.notices, EPOLL_CTL_ADD,
                                                                          self->lease_notice, &event) != 0))
         return err_os(err, DIBS_UNAVAILABLE, errno, "joining the cluster");
-    self->is_unattached = true; /* what was claimed without a daemon */
+    self->is_unattached = true; /* claims may have been made without a daemon */
     return etcdstore_lease_open(self, ttl_ms, boot_id, &self->lease, err);
 }
 
@@ -323,18 +323,17 @@ static dibs_status attach(struct store *store, size_t *n, dibs_err *err)
     return s;
 }
 
-/* Set node and lease of a claim before it is put. UNAVAILABLE: this host has no lease that is certain to
- * live. */
+/* Set node and lease of a claim before it is put. UNAVAILABLE: this host has no certain lease. */
 static dibs_status own_claim(const struct etcd_store *self, const struct claim_record *before,
                              struct claim_record *row, dibs_err *err)
 {
     bool is_held = row->claim.holder != DIBS_HELD_BY_NOBODY;
-    /* A new holder is on this host; the caller of another change may be on any. */
+    /* A new holder is on this host; the caller of any other change may be on another one. */
     bool is_same = before && (before->claim.generation == row->claim.generation || !is_held);
     struct ledger_lease mine;
     size_t number = etcdstore_number(self);
 
-    /* A snapshot restores cluster-scope claims of other hosts. The daemon of each attaches them. */
+    /* A snapshot restores cluster-scope claims of other hosts, whose daemons attach them. */
     if (!before && row->claim.node[0] &&
         (!etcdstore_find_node(self, row->claim.node, strlen(row->claim.node), &number) ||
          etcdstore_space(self, row->claim.port) != SPACE_CLUSTER))
@@ -349,7 +348,7 @@ static dibs_status own_claim(const struct etcd_store *self, const struct claim_r
         row->lease = is_held && is_same ? row->lease : 0;
         return DIBS_OK;
     }
-    if (!self->lease) { /* the node of another process: its lease, if it has one */
+    if (!self->lease) { /* a node of another process: use its lease, if it has one */
         row->lease = incarnation_of(self, row->node);
         return DIBS_OK;
     }
@@ -364,9 +363,9 @@ static dibs_status own_claim(const struct etcd_store *self, const struct claim_r
         row->claim.port, mine.trouble[0] ? mine.trouble : "no answer yet");
 }
 
-/* ---- rows that differ from those of memory ---- */
+/* ---- operations that differ from the store in memory ---- */
 
-/* Fail with LOCKED: another process changes the scope of the port. */
+/* Fail with LOCKED: another process is changing the scope of the port. */
 static dibs_status fenced(struct etcd_store *self, uint16_t port, dibs_err *err)
 {
     (void) etcdstore_conflict(self, NULL);
@@ -471,7 +470,7 @@ static void lost(struct store *store, bool (*fn)(void *ctx, const dibs_claim *cl
         goes_on = fn(ctx, &self->lost[i].claim);
 }
 
-/* A quarter of the 2 GiB that etcd allows unless it is configured otherwise. */
+/* Compact above a quarter of etcd's default quota of 2 GiB. */
 static void compact(struct store *store)
 {
     const int64_t plenty_bytes = INT64_C(512) << 20;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The lease of this host: c/l/NODE exists while it lives, and claims on cluster-scope ports are attached to
- * it.
+/* The lease of this host: the key c/l/NODE exists while it lives, and claims on cluster-scope ports are
+ * attached to it.
  *
- * A thread renews it with a client of its own, so that lease and commits do not wait for each other. The
- * incarnation of a host is the revision in which c/l/NODE was made. A daemon that restarts while that key of
- * its boot exists continues the incarnation; it waits for that of another boot, which may be another machine.
- */
+ * A thread renews it with its own client, so that lease and commits do not wait for each other. The
+ * incarnation of a host is the revision in which c/l/NODE was created. A restarted daemon continues the
+ * incarnation of its own boot; it waits for the end of that of another boot, which may be another machine. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +21,12 @@
 #include "base/banned.h"
 
 enum {
-    RENEW_SHARE = 3,   /* a lease is renewed when a third of it has passed, */
-    RETRY_SHARE = 12,  /* ... and after a failure sooner */
-    MARGIN_SHARE = 10, /* of the TTL is not counted on: clocks run at different rates */
+    RENEW_SHARE = 3,   /* renew after a third of the TTL */
+    RETRY_SHARE = 12,  /* retry after a twelfth of it */
+    MARGIN_SHARE = 10, /* a tenth is not relied on: clocks run at different rates */
     CALL_LEAST_MS = 500,
-    JOIN_TRIES = 8,          /* each lost to a change of another process */
-    STRANGER_MORE_MS = 3000, /* beyond the TTL, until an ended lease is gone: etcd looks now and then */
+    JOIN_TRIES = 8,          /* each failed because of another process's change */
+    STRANGER_MORE_MS = 3000, /* wait beyond the TTL: etcd removes expired leases with a delay */
     STRANGER_LOOK_MS = 200,
 };
 
@@ -36,13 +35,12 @@ struct etcdstore_lease {
     bool has_thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool is_ending, needs_revalidation; /* under the lock, */
-    /* ... and what the lease is now: */
-    int64_t incarnation; /* 0: it has ended, and there is no other yet */
-    int64_t until_ms;    /* CLOCK_BOOTTIME: until then no other node may think that it has ended */
-    uint64_t n_ended;    /* incarnations that were lost */
+    bool is_ending, needs_revalidation; /* guarded by the lock, with: */
+    int64_t incarnation;                /* 0: the lease has ended, and there is no new one yet */
+    int64_t until_ms; /* CLOCK_BOOTTIME: no other node may consider it ended before this time */
+    uint64_t n_ended; /* incarnations lost */
     char trouble[256];
-    /* The thread's, once it runs: */
+    /* Used by the thread only, once it runs: */
     struct etcd *etcd;
     struct etcdstore_key key;
     const char *node;
@@ -60,14 +58,14 @@ static struct etcd_call call_within(const struct etcdstore_lease *self)
                                    clock_monotonic_ms() + (ms > CALL_LEAST_MS ? ms : CALL_LEAST_MS) };
 }
 
-/* ---- what other threads see ---- */
+/* ---- state for other threads ---- */
 
 static void tell(const struct etcdstore_lease *self)
 {
     const uint64_t one = 1;
 
     if (self->notice >= 0 && write(self->notice, &one, sizeof one) < 0)
-        return; /* it is readable already */
+        return; /* the eventfd is readable already */
 }
 
 static void note_life(struct etcdstore_lease *self, int64_t incarnation, int64_t asked_boot_ms, int64_t ttl_s)
@@ -103,7 +101,7 @@ static void note_trouble(struct etcdstore_lease *self, const dibs_err *err)
     (void) pthread_mutex_unlock(&self->lock);
 }
 
-/* Fills in incarnation, margin_ms, n_ended and trouble. */
+/* Fill in incarnation, margin_ms, n_ended and trouble. */
 static void get_state(struct etcdstore_lease *lease, struct ledger_lease *out)
 {
     (void) pthread_mutex_lock(&lease->lock);
@@ -134,11 +132,11 @@ void etcdstore_lease_recheck(struct etcdstore_lease *lease)
     (void) pthread_mutex_unlock(&lease->lock);
 }
 
-/* ---- getting one ---- */
+/* ---- joining ---- */
 
 struct found {
-    int64_t lease, incarnation; /* 0: there is none */
-    bool is_ours;               /* of this boot */
+    int64_t lease, incarnation; /* 0: none */
+    bool is_ours;               /* created by this boot */
 };
 
 static dibs_status look(struct etcdstore_lease *self, struct found *out, dibs_err *err)
@@ -169,7 +167,7 @@ static dibs_status renew(struct etcdstore_lease *self, int64_t incarnation, dibs
     return s;
 }
 
-/* A new lease, and the key with it. LOCKED: somebody else has put it. */
+/* Create a lease and the key. LOCKED: another process has put the key. */
 static dibs_status make(struct etcdstore_lease *self, dibs_err *err)
 {
     AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
@@ -197,7 +195,7 @@ static dibs_status make(struct etcdstore_lease *self, dibs_err *err)
         note_life(self, answer.revision, asked_boot_ms, ttl_s);
         return DIBS_OK;
     }
-    /* Should the Txn still come, the key is gone with its lease at once. */
+    /* If the Txn was done after all, the key is deleted with its lease. */
     call = call_within(self);
     (void) etcd_lease_revoke(self->etcd, &call, id, NULL);
     return s != DIBS_OK
@@ -205,7 +203,7 @@ static dibs_status make(struct etcdstore_lease *self, dibs_err *err)
                : err_trouble(err, DIBS_TROUBLE_LOCKED, "others join the cluster as '%s'", self->node);
 }
 
-/* One attempt. TAKEN: a host of another boot has the name now. */
+/* Try once to continue or create the lease. TAKEN: a host of another boot has the name now. */
 static dibs_status join(struct etcdstore_lease *self, dibs_err *err)
 {
     struct found found = { 0 };
@@ -224,12 +222,12 @@ static dibs_status join(struct etcdstore_lease *self, dibs_err *err)
         if (s == DIBS_OK)
             s = is_there ? renew(self, found.incarnation, err) : make(self, err);
         if (s != DIBS_NOT_FOUND && !(s == DIBS_UNAVAILABLE && err->trouble == DIBS_TROUBLE_LOCKED))
-            break; /* else: it has ended, or was put, in between */
+            break; /* else it has ended, or was created, in between */
     }
     return s;
 }
 
-/* The same at the start. After a reboot our own last lease may still be there. */
+/* Join at the start. After a reboot the lease of our previous boot may still exist. */
 static dibs_status join_patiently(struct etcdstore_lease *self, dibs_err *err)
 {
     dibs_status s = join(self, err);
@@ -244,7 +242,7 @@ static dibs_status join_patiently(struct etcdstore_lease *self, dibs_err *err)
 
 /* ---- the thread ---- */
 
-/* Renew, check or replace the lease. Returns the time until the next call. */
+/* Renew, check or replace the lease. Return the time until the next call. */
 static int64_t keep(struct etcdstore_lease *self, bool needs_revalidation)
 {
     dibs_err err = { 0 };

@@ -11,7 +11,7 @@
 
 #include "base/banned.h"
 
-/* Puts it unless it is there; *found is what is there then. */
+/* Put a key unless it exists; *found is its value then. */
 static dibs_status put_once(struct etcd_store *self, const struct etcdstore_key *key,
                             const struct bytes *value, const struct etcd_compare *also,
                             struct etcd_answer *answer, dibs_err *err)
@@ -23,16 +23,16 @@ static dibs_status put_once(struct etcd_store *self, const struct etcdstore_key 
     struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
     struct etcd_call call = etcdstore_call(self);
 
-    call.may_repeat = true; /* then it is there */
+    call.may_repeat = true; /* repeating is harmless: the key exists then */
     if (also)
         compares[1] = *also;
     return value->is_lost ? err_set(err, DIBS_FAILURE, "changing the ledger: out of memory")
                           : etcd_do(self->etcd, &call, &op, answer, err);
 }
 
-/* Raise the format of a ledger that an older dibs made. Processes of that version may be at work: every
- * commit compares the pools, so that from now on theirs fail, and what they read then they cannot decode.
- * Their leases and claims stay. */
+/* Raise the format of a ledger that an older dibs created. Commits of running processes of that version then
+ * fail, because every commit compares the pools, and they cannot decode the new record there. Their leases
+ * and claims stay. */
 static dibs_status upgrade(struct etcd_store *self, const struct etcd_kv *found, uint64_t salt, dibs_err *err)
 {
     AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
@@ -169,8 +169,9 @@ dibs_status etcdstore_count_node(struct store *store, const char *name, size_t *
     return s;
 }
 
-/* One Txn: the host has committed nothing since, and its lease is as we know it. Claims carry the number of
- * their host, so it is never used again: the next number is kept under a name that no host can have. */
+/* Remove a host in one Txn, if it has committed nothing since and its lease is unchanged. Claims contain the
+ * number of their host, so it is never used again: the next number is kept under a name that no host can
+ * have. */
 dibs_status etcdstore_forget_node(struct store *store, const char *name, int64_t since, dibs_err *err)
 {
     struct etcd_store *self = etcdstore_of(store);
@@ -219,9 +220,9 @@ dibs_status etcdstore_forget_node(struct store *store, const char *name, int64_t
  * reads the whole copy again. While there is plenty of space nothing is removed: others may need the history.
  */
 
-enum { LOOK_MOST_MS = 1000 }; /* to ask; the daemon waits for it */
+enum { LOOK_MOST_MS = 1000 }; /* timeout of the status request; the daemon waits for it */
 
-/* Has this host the oldest lease? */
+/* Return whether this host has the oldest lease. */
 static bool is_eldest(const struct etcd_store *self)
 {
     struct ledger_lease mine;
@@ -251,7 +252,7 @@ void etcdstore_compact(struct etcd_store *self, int64_t plenty_bytes)
     if (!self->is_loaded || self->silent_ms != 0 || !is_eldest(self) || !ask_status(self, &call, &status))
         return; /* another host's turn, or etcd does not answer */
     self->compact_revision = status.revision;
-    /* A failure is ignored: the next call tries again. */
+    /* Ignore a failure: the next call tries again. */
     if (old > 0 && status.db_used_bytes > plenty_bytes)
         self->state.traffic.n_compactions += etcd_compact(self->etcd, &call, old, NULL) == DIBS_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The fields of packed values, and the values beside blocks: history, names, pools, answers, sightings, the
- * header of the ledger. */
+/* The fields of packed values, and the values other than blocks: history, names, pools, answers, sightings,
+ * the header of the ledger. */
 #include "store/etcd/fields.h"
 
 #include "base/banned.h"
@@ -12,7 +12,7 @@ enum {
     NUMBER_BYTES_MAX = 10,
     UUID_BYTES = 16,
     UUID_CHARS = 36,
-    UUID_MARK = 127, /* where a text would have its length, which is less */
+    UUID_MARK = 127, /* stands in place of a text's length, which is always less */
 };
 _Static_assert(DIBS_BOOT_ID_MAX < UUID_MARK, "the mark is no length");
 
@@ -148,7 +148,7 @@ void field_boot_id(struct fields *f, char *text, size_t size)
 
 /* ---- records ---- */
 
-/* Both directions of a record, from the list of its fields. */
+/* Define both directions of a record from the list of its fields. */
 #define DEFINE_PACK(kind, type)                             \
     void pack_##kind(struct bytes *out, const type *record) \
     {                                                       \
@@ -179,8 +179,8 @@ DEFINE_PACK(tail, struct node_tail)
 
 /* The flags of a packed event. */
 enum {
-    IS_OTHERS = 1, /* another principal than that of the one before */
-    IS_USUAL = 2,  /* as the one before, but for time, claim and port */
+    IS_OTHERS = 1, /* principal differs from the event before */
+    IS_USUAL = 2,  /* equals the event before, except time, claim and port */
     KIND_SHIFT = 2,
 };
 
@@ -204,7 +204,7 @@ static uint64_t how_event_differs(const struct event_record *record, const struc
                : 0;
 }
 
-/* Reading, *record is a copy of the one before. */
+/* When reading, *record is a copy of the event before. */
 static void event_fields(struct fields *f, struct event_record *record, const struct event_record *before)
 {
     dibs_event *e = &record->event;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools, and which ports they share among all hosts.
+/* Change pools, and with them the scope of ports.
  *
- * A pool may change the scope of a port only while no host has a claim on it. The claims of other hosts are
- * not in the copy, so the change first puts a fence around the ports: a record among the pools, which every
- * commit compares, so that no host claims one of them. Then it reads the blocks of all hosts. The fence ends
- * with the commit or, should this process die, with its lease. */
+ * A pool may change the scope of a port only while no host has a claim on it. The claims of other hosts
+ * are not in the copy, so the change first puts a fence around the ports: a record among the pools, which
+ * every commit compares, so that no host claims one of them. Then it reads the blocks of all hosts. The
+ * fence ends with the commit or, if this process dies, with its lease. */
 #include <string.h>
 
 #include "base/auto.h"
@@ -48,7 +48,7 @@ void etcdstore_scope_end(struct etcd_store *self)
     struct etcd_call call = { .deadline_ms = clock_monotonic_ms() + REVOKE_MS };
 
     if (self->fence_lease)
-        (void) etcd_lease_revoke(self->etcd, &call, self->fence_lease, NULL); /* else it expires */
+        (void) etcd_lease_revoke(self->etcd, &call, self->fence_lease, NULL); /* on failure it expires */
     self->fence_lease = self->fence_revision = 0;
     memset(&self->rescoped, 0, sizeof self->rescoped);
 }
@@ -77,7 +77,7 @@ static dibs_status put_fence(struct etcd_store *self, dibs_err *err)
         return err_set(err, DIBS_FAILURE, "changing a pool: out of memory");
     const struct etcd_compare same[] = {
         etcdstore_not_newer(&pools, &end, self->pools_revision),
-        /* A host that enrolled after our last look would be left out. Who enrols later sees the fence. */
+        /* A host enrolled after our last read would be left out. A host that enrols later sees the fence. */
         etcdstore_not_newer(&nodes, &nodes_end, self->nodes_revision),
     };
     struct etcd_op put = etcdstore_put(&fence, &value);
@@ -93,14 +93,14 @@ static dibs_status put_fence(struct etcd_store *self, dibs_err *err)
     return s;
 }
 
-/* ---- claims in the way ---- */
+/* ---- claims on these ports ---- */
 
 struct search {
     const struct etcd_store *self;
     const struct portbits *ports;
-    bool skips_own; /* claims of this host: what the copy has of them counts */
+    bool skips_own; /* skip claims of this host: the copy has them */
     bool is_found;
-    bool is_unreadable; /* ... a damaged record that may be such a claim */
+    bool is_unreadable; /* found a damaged record that may be such a claim */
     struct claim_record found;
 };
 
@@ -172,7 +172,7 @@ static bool is_claimed_here(const struct etcd_store *self, const struct portbits
     return false;
 }
 
-/* TAKEN: some host has a claim on one of these ports, which are fenced. */
+/* Check that the fenced ports are free. TAKEN: some host has a claim on one of them. */
 static dibs_status check_free(struct etcd_store *self, const struct portbits *ports, dibs_err *err)
 {
     const dibs_claim *here = NULL;
@@ -196,9 +196,9 @@ static dibs_status check_free(struct etcd_store *self, const struct portbits *po
     return s == DIBS_OK && search.is_found ? refuse(&search.found.claim, node, err) : s;
 }
 
-/* ---- a pool changes ---- */
+/* ---- changing a pool ---- */
 
-/* The copy has the pools as they will be. */
+/* Fence and check the ports that change their scope. The copy already has the new pools. */
 static dibs_status rescope(struct etcd_store *self, dibs_err *err)
 {
     struct portbits after;
@@ -217,7 +217,7 @@ static dibs_status rescope(struct etcd_store *self, dibs_err *err)
     return s;
 }
 
-/* A failed change is undone: other requests may share the transaction. */
+/* Change a pool. A failed change is undone, because other requests may share the transaction. */
 dibs_status etcdstore_change_pool(struct store *store, const dibs_pool *pool, bool is_removed, dibs_err *err)
 {
     struct etcd_store *self = etcdstore_of(store);
@@ -234,7 +234,7 @@ dibs_status etcdstore_change_pool(struct store *store, const dibs_pool *pool, bo
     return s;
 }
 
-/* Cooling ports leave the blocks of their former scope. */
+/* Rewrite the blocks of the former scope, to remove their cooling ports. */
 void compose_touch_rescoped(struct composing *c)
 {
     for (size_t i = 0; i < BLOCKS; i++)

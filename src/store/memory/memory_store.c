@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A ledger in memory: for tests and for runs that leave nothing behind. Each open is a new, empty one. */
+/* A ledger in memory: for tests and for runs that leave nothing behind. Each open creates a new, empty
+ * one. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ static struct memory_tables *memory_of(struct store *store)
     return &self->tables;
 }
 
-/* For the changes: only a write transaction makes any. */
+/* Return the tables for a change: the caller must be in a write transaction. */
 static struct memory_tables *to(struct store *store)
 {
     assert(((struct memory_store *) store)->is_write);
@@ -66,7 +67,7 @@ static void close_memory(struct store *store)
     free(self);
 }
 
-/* ---- what a store in memory has no use for ---- */
+/* ---- operations that do nothing in memory ---- */
 
 static dibs_status start_background(struct store *store, dibs_err *err)
 {
@@ -91,7 +92,7 @@ static dibs_status begin(struct store *store, bool is_write, bool is_full, int64
     struct memory_store *self = (struct memory_store *) store;
 
     (void) is_full;
-    (void) deadline_ms; /* nobody else has this store: there is nothing to wait for */
+    (void) deadline_ms; /* no other process uses this store: there is no lock to wait for */
     (void) err;
     assert(!self->is_open);
     self->is_open = true;
@@ -281,7 +282,7 @@ dibs_status memory_rows_pools(struct store *store, bool (*fn)(void *, const dibs
 struct trimming {
     const struct memory_tables *tables;
     const struct store_bounds *bounds;
-    int64_t names_ms; /* names that were used before go */
+    int64_t names_ms; /* names last used before this time are dropped */
     enum record_kind kind;
 };
 
@@ -314,7 +315,7 @@ static int newest_first(const void *a, const void *b)
     return x < y ? 1 : -(x > y);
 }
 
-/* When the `kept`-th newest of the remembered names was used; INT64_MIN when there are fewer. */
+/* Find when the `kept`-th newest of the remembered names was used; INT64_MIN when there are fewer. */
 static dibs_status oldest_name(const struct memory_tables *self, size_t kept, int64_t *out, dibs_err *err)
 {
     const struct memory_table *t = &self->table[NAMES];

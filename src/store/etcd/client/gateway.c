@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The JSON of the gateway. Answers are untrusted input: the reader is bounded, and refuses an answer that
- * does not fit its request. */
+/* The gateway's JSON. Answers are untrusted input: the reader is bounded, and refuses an answer that does not
+ * fit its request. */
 #include <string.h>
 
 #include "base/text.h"
@@ -8,7 +8,7 @@
 
 #include "base/banned.h"
 
-/* The names of an operation: as a request by itself, and in a Txn. */
+/* The names of an operation: as a separate request, and in a Txn. */
 static const struct {
     const char *path, *request, *response;
 } kinds[] = {
@@ -43,7 +43,7 @@ static void put_compare(struct jsonw *w, const struct etcd_compare *c)
     jsonw_key_string(w, "result", c->relation == ETCD_LESS ? "LESS" : "EQUAL");
     put_bytes(w, "key", c->key);
     put_bytes(w, "range_end", c->end);
-    /* Written also when it is 0: the member's name says what is compared. */
+    /* Written even when 0: the name of this member tells what is compared. */
     jsonw_key_int(w, is_create ? "create_revision" : "mod_revision", c->number);
     jsonw_end_object(w);
 }
@@ -140,7 +140,7 @@ struct etcd_bytes etcd_prefix_end(struct etcd_bytes prefix, void *out)
             return (struct etcd_bytes){ out, n };
         }
     }
-    return ETCD_NO_END; /* nothing but 0xff: no key is behind those */
+    return ETCD_NO_END; /* only 0xff bytes: no key follows */
 }
 
 /* ---- answers ---- */
@@ -166,7 +166,7 @@ void *read_room(struct reading *r, size_t n, size_t size)
 
 /* ---- fields ---- */
 
-/* A missing member and null mean the same. */
+/* Return a member; NULL if it is missing or null. */
 static const jsonr_value *field(const jsonr_value *object, const char *key)
 {
     const jsonr_value *v = jsonr_get(object, key);
@@ -332,7 +332,8 @@ static void read_result(struct reading *r, const jsonr_value *object, unsigned d
     }
 }
 
-/* The gateway leaves out zero fields, so the answer to another request could pass for an empty one. */
+/* Check the kind of the answer: the gateway leaves out zero fields, so the answer to another request could
+ * look like an empty one. */
 static bool is_of_kind(const jsonr_value *root, enum etcd_kind kind)
 {
     static const struct {
@@ -355,7 +356,7 @@ const char *read_answer(const jsonr_value *root, enum etcd_kind kind, struct etc
     struct etcd_answer answer = { .result.kind = kind };
 
     if (!jsonr_is_object(field(root, "header")))
-        return "it has no header"; /* every answer of a store has one */
+        return "it has no header"; /* every answer of the store has one */
     answer.revision = read_int(&r, field(root, "header"), "revision");
     if (answer.revision <= 0 && !r.wrong)
         r.wrong = "it has no revision";
