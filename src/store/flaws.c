@@ -45,8 +45,8 @@ static bool compare_slot(void *ctx, const struct ledger_slot *slot)
     return true;
 }
 
-/* Check the slots of a claim. Of two claims in conflict, report the newer one, or the one that the other's
- * slot reveals. */
+/* Check a claim's slots. Of two claims in conflict, report the newer, or the one that the other's slot
+ * reveals. */
 static dibs_status check_slots(struct check *c, const dibs_claim *claim)
 {
     struct claim_record other = { 0 };

@@ -70,13 +70,11 @@ struct ledger_slot {
     int64_t released_ms;
     /* Used only by the store of a cluster: */
     uint32_t node;    /* number of the node that released the port */
-    int64_t there_ms; /* release time on that node's clock; the cooldown counts from when this node first saw
-                         it */
+    int64_t there_ms; /* release time on that node's clock; the cooldown starts when this node sees it */
 };
 typedef bool (*ledger_slot_fn)(void *ctx, const struct ledger_slot *slot);
 
-/* A range of names of one principal, from `from` up to but not including `to`, in byte order; with remembered
- * ones. */
+/* Names of one principal from `from` up to, not including, `to`, in byte order; also remembered ones. */
 struct ledger_names {
     const char *principal;
     const char *from, *to;
@@ -130,8 +128,8 @@ bool record_claim_valid(const dibs_claim *claim, const char **why);
 void record_add_binding(dibs_claim *claim, const struct ledger_slot *slot);
 /* Return the slot of a claim's i-th binding. */
 struct ledger_slot record_slot(const dibs_claim *claim, size_t i);
-/* Make a placeholder for a claim whose record is gone: its holder is unknown (INV-6, INV-10). It has no
- * bindings yet. */
+/* Make a placeholder without bindings for a claim whose record, and so its holder, is lost (INV-6,
+ * INV-10). */
 void record_make_lost(struct claim_record *row, uint64_t id, uint16_t port);
 /* Move a keeper that version 1.4 or older wrote as the command of a namespace's claim. */
 void record_upgrade_keeper(dibs_claim *claim);

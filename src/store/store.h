@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_STORE_STORE_H
 #define DIBS_STORE_STORE_H
-/* The interface between ledger and store: transactions on the records of record.h. A store that several hosts
- * share has a second interface, cluster_ops. */
+/* The interface between ledger and store: transactions on the records of record.h. */
 #include "net/portbits.h"
 #include "store/record.h"
 #include "store/report.h"
@@ -51,7 +50,7 @@ typedef bool (*claim_record_fn)(void *ctx, const struct claim_record *row);
 typedef bool (*claim_fn)(void *ctx, const dibs_claim *claim);
 
 /* Every member is mandatory. Unless said otherwise, a member is called inside a transaction and returns OK or
- * UNAVAILABLE; get also NOT_FOUND. */
+ * UNAVAILABLE; members that find one record also return NOT_FOUND. */
 struct store_ops {
     const char *scheme;                /* URI part before ':' */
     const struct cluster_ops *cluster; /* NULL: the store belongs to one host */
@@ -62,8 +61,7 @@ struct store_ops {
     dibs_status (*open)(const char *rest, const struct ledger_options *options, struct store **out,
                         dibs_err *err);
     void (*close)(struct store *self); /* NULL is fine */
-    /* As ledger_salvage(). `event` names the actor, and is recorded with a number. INVALID: the store has no
-     * file. */
+    /* As ledger_salvage(). `event` names the actor and gets a number. INVALID: the store has no file. */
     dibs_status (*salvage)(const char *rest, const dibs_event *event, struct ledger_salvaged *out,
                            dibs_err *err);
     /* Called outside a transaction. */
@@ -76,8 +74,8 @@ struct store_ops {
     dibs_status (*begin)(struct store *self, bool is_write, bool is_full, int64_t deadline_ms, dibs_err *err);
     dibs_status (*commit)(struct store *self, dibs_err *err);
     void (*rollback)(struct store *self);
-    /* One savepoint at a time inside a write transaction: undo() drops the changes since save(), forget()
-     * keeps them. */
+    /* One savepoint at a time in a write transaction: undo() drops the changes since save(), forget() keeps
+     * them. */
     dibs_status (*save)(struct store *self, dibs_err *err);
     dibs_status (*undo)(struct store *self, dibs_err *err);
     dibs_status (*forget)(struct store *self, dibs_err *err);
@@ -91,8 +89,8 @@ struct store_ops {
     /* Remove the record with this key; other members are ignored. */
     dibs_status (*erase)(struct store *self, enum record_kind kind, const void *record, dibs_err *err);
 
-    /* List claims above after_id in ascending order. The store applies principal (with project) or pool; the
-     * caller applies the rest of the filter. */
+    /* List claims above after_id in ascending order. The store applies principal, project or pool of the
+     * filter. */
     dibs_status (*claims)(struct store *self, const struct ledger_filter *filter, claim_record_fn fn,
                           void *ctx, dibs_err *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks: the claims of 64 ports in one value. Each claim has its length in front, so that a damaged one does
- * not harm the next (INV-6). */
+/* Blocks: the claims of 64 ports in one value. Each has its length in front: one damaged claim harms no other
+ * (INV-6). */
 #include "store/etcd/fields.h"
 
 #include "base/banned.h"

@@ -16,8 +16,7 @@ enum {
     DECIDE_PAUSE_MS = 50,
 };
 
-/* Move the operations into nested Txns of `width` operations each, without conditions. NULL: out of
- * memory. */
+/* Move the operations into nested Txns of `width` operations each. NULL: out of memory. */
 static struct etcd_op *fold(struct arena **memory, const struct etcd_op *ops, size_t *n_ops, size_t width)
 {
     size_t n = (*n_ops + width - 1) / width;
@@ -34,8 +33,7 @@ static struct etcd_op *fold(struct arena **memory, const struct etcd_op *ops, si
     return folded;
 }
 
-/* Nest the operations as etcd's limit requires: it counts all levels together, and takes the larger of
- * conditions and operations on each level. */
+/* Nest operations for etcd's limit: the sum over levels of the larger of conditions and operations. */
 static const struct etcd_op *make_ops(struct txn_plan *plan, size_t *n)
 {
     const size_t below = OPS_MAX - COMPARES_MAX;
@@ -94,8 +92,7 @@ static enum outcome judge_tail(const struct composing *c, const struct etcd_resu
     return tail.nonce == c->tail.nonce ? IS_DONE : tail.nonce == other_nonce(c) ? NOT_DONE : OUTCOME_UNKNOWN;
 }
 
-/* Find out the result of a Txn whose answer was lost: read the tail, or change it so that a Txn still under
- * way fails. */
+/* Find out the result of a Txn whose answer was lost: read the tail, or change it so that the Txn fails. */
 static enum outcome decide(const struct composing *c, int64_t *revision)
 {
     struct etcd_store *self = c->self;
@@ -221,8 +218,7 @@ static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err
             (void) etcdstore_conflict(all[i].self, err);
         else if (outcome == OUTCOME_UNKNOWN || call.fault == ETCD_FAULT_UNREACHABLE)
             etcdstore_note_silence(all[i].self, err);
-        /* The copy is stale if decide() changed the tail. Otherwise it is valid, and can be read while
-         * nothing can be changed. */
+        /* If decide() changed the tail, the copy is stale. Otherwise it is valid and can be read. */
         if (outcome != IS_DONE && is_uncertain)
             all[i].self->is_loaded = false;
     }

@@ -263,8 +263,7 @@ static dibs_status add_blocks(struct composing *c, dibs_err *err)
     return s;
 }
 
-/* ---- holders: ours are attached to a live lease; ended claims of other nodes are recorded for those nodes
- * ---- */
+/* ---- holders: ours are attached to a live lease; other nodes get a note of their ended claims ---- */
 
 /* Record a claim that we end for its host, which reads its own records. */
 static void add_loss(struct composing *c, const struct claim_record *before)

@@ -42,8 +42,7 @@ static const char *node_name(const struct etcd_store *self, uint32_t number)
                                                                  : "?"; /* it was removed */
 }
 
-/* Add the host to the principal of another host's user: "uid:1000@NODE". Namespaces are the same on all
- * hosts. */
+/* Add its host to a principal that is a user of another host: "uid:1000@NODE". */
 static void principal_in(const struct etcd_store *self, uint32_t node, char principal[DIBS_PRINCIPAL_MAX + 1])
 {
     size_t n = strlen(principal);
@@ -84,7 +83,7 @@ static void cooling_in(const struct etcd_store *self, struct ledger_slot *slot)
 
 /* ---- blocks ---- */
 
-/* Return whether the port belongs to this block and space: a claim elsewhere would be seen twice, or
+/* Return whether the port belongs to this block and space. Elsewhere its claim could be seen twice, or
  * never. */
 static bool is_here(const struct applying *a, uint16_t port)
 {
@@ -193,7 +192,7 @@ static bool apply_node(struct applying *a, const char *name, size_t n, const str
     return true;
 }
 
-/* Make a name whose record is damaged. Its claim has the name as well, and the ledger searches for that claim
+/* Make a name whose record is damaged. The ledger then searches for its claim, which has the name too
  * (INV-6). */
 static bool make_lost_name(const struct applying *a, struct etcd_bytes rest, struct name_record *out)
 {
@@ -204,8 +203,7 @@ static bool make_lost_name(const struct applying *a, struct etcd_bytes rest, str
     return etcdstore_read_name(a->self, rest, out) && out->name[0];
 }
 
-/* Apply a node's lease. A node that joined without a number is enrolled later, and the watch delivers
- * that. */
+/* Apply a node's lease. The watch reports the enrolment of a node that joined without a number. */
 static bool apply_lease(struct applying *a, const char *name, size_t n, const struct etcd_kv *kv)
 {
     size_t number = 0;

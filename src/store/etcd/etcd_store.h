@@ -30,8 +30,7 @@
 #include "store/etcd/client/watch.h"
 
 enum {
-    /* Format 1 has claims without keeper, run and variables: a dibs of that format drops these when it
-     * writes. */
+    /* Format 1 lacks keeper, run and variables of claims: a dibs of that format drops them on a write. */
     STORE_MAJOR = 2,
     STORE_KEY_BYTES = 768, /* prefix, host, principal and name */
     STORE_NODES_MAX = 65536,
@@ -180,8 +179,7 @@ dibs_status etcdstore_forget_node(struct store *store, const char *name, int64_t
 /* copy.c: apply one record to the copy. */
 dibs_status etcdstore_apply(struct etcd_store *self, enum etcdstore_space space, const struct etcd_kv *kv,
                             dibs_err *err);
-/* Return the key without prefix and space ("b/01d4"; the first letter is the kind); empty: not in that
- * space. */
+/* Return the key without prefix and space: "b/01d4", its first letter is the kind; empty: another space. */
 struct etcd_bytes etcdstore_rest(const struct etcd_store *self, enum etcdstore_space space,
                                  const struct etcd_kv *kv);
 /* Decode the block or the name of such a key. False: it has none. */

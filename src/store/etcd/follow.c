@@ -233,8 +233,8 @@ void etcdstore_take_notices(struct etcd_store *self)
         note_elsewhere(self);
 }
 
-/* Mark the copy stale if another process wrote the tail: a commit on behalf of several nodes, or a second
- * process with the same node name. */
+/* Mark the copy stale if another process wrote the tail: a commit for several nodes, or a node of the same
+ * name. */
 void etcdstore_compare_tail(struct etcd_store *self, const struct etcd_result *tail)
 {
     int64_t revision = tail->n_kvs == 1 ? tail->kvs[0].mod_revision : 0;

@@ -23,8 +23,7 @@ void etcdstore_key_add_hex(struct etcdstore_key *key, uint64_t number, int digit
     etcdstore_key_add(key, text, strlen(text));
 }
 
-/* Append a node's name. HOST/PART gets an '@', which no name has, so that its keys are not in HOST's
- * range. */
+/* Append a node's name; HOST/PART as HOST@PART, which is not in the range of HOST's keys. */
 static void add_node(struct etcdstore_key *key, const char *node)
 {
     size_t n = strcspn(node, "/");

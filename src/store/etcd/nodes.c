@@ -30,9 +30,8 @@ static dibs_status put_once(struct etcd_store *self, const struct etcdstore_key 
                           : etcd_do(self->etcd, &call, &op, answer, err);
 }
 
-/* Raise the format of a ledger that an older dibs created. Commits of running processes of that version then
- * fail, because every commit compares the pools, and they cannot decode the new record there. Their leases
- * and claims stay. */
+/* Raise the format of a ledger that an older dibs created. Running processes of that version then fail to
+ * commit, because every commit compares the pools, and to read. Their leases and claims stay. */
 static dibs_status upgrade(struct etcd_store *self, const struct etcd_kv *found, uint64_t salt, dibs_err *err)
 {
     AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
@@ -169,9 +168,8 @@ dibs_status etcdstore_count_node(struct store *store, const char *name, size_t *
     return s;
 }
 
-/* Remove a host in one Txn, if it has committed nothing since and its lease is unchanged. Claims contain the
- * number of their host, so it is never used again: the next number is kept under a name that no host can
- * have. */
+/* Remove a host in one Txn, if it has committed nothing since and its lease is unchanged. Claims contain its
+ * number, so it is never used again: the next number is kept under a name that no host can have. */
 dibs_status etcdstore_forget_node(struct store *store, const char *name, int64_t since, dibs_err *err)
 {
     struct etcd_store *self = etcdstore_of(store);
@@ -214,11 +212,9 @@ dibs_status etcdstore_forget_node(struct store *store, const char *name, int64_t
     return s;
 }
 
-/* ---- compaction ----
- * Each commit leaves old versions, which at a thousand commits a second fill etcd's quota within minutes. The
- * node with the oldest lease removes those older than LEDGER_COMPACT_MS; a watch that was cut off for longer
- * reads the whole copy again. While there is plenty of space nothing is removed: others may need the history.
- */
+/* ---- compaction: at a thousand commits a second, old versions fill etcd's quota within minutes. The node
+ * with the oldest lease removes versions older than LEDGER_COMPACT_MS, unless there is plenty of space:
+ * others may need the history. A watch that was interrupted for longer reads the whole copy again. ---- */
 
 enum { LOOK_MOST_MS = 1000 }; /* timeout of the status request; the daemon waits for it */
 

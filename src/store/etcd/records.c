@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The fields of packed values, and the values other than blocks: history, names, pools, answers, sightings,
- * the header of the ledger. */
+/* The fields of packed values, and all values other than blocks. */
 #include "store/etcd/fields.h"
 
 #include "base/banned.h"

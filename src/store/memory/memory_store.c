@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A ledger in memory: for tests and for runs that leave nothing behind. Each open creates a new, empty
- * one. */
+/* A ledger in memory, for tests and for runs that leave nothing behind. Each open creates an empty one. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

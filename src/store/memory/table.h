@@ -34,8 +34,7 @@ struct memory_tables { /* zero is empty */
 
 void memory_tables_done(struct memory_tables *tables); /* leaves them empty */
 
-/* Return the index of the first record not below `key`; *is_there (may be NULL) tells whether it has that
- * key. */
+/* Return the index of the first record not below `key`; *is_there (may be NULL): it has that key. */
 size_t memory_find(const struct memory_tables *tables, enum record_kind table, const void *key,
                    bool *is_there);
 /* Return the record with that key, or NULL; borrowed until the next change. */

@@ -101,8 +101,7 @@ void sqlite_stop_checkpoints(struct sqlite_checkpoints *self)
     free(self);
 }
 
-/* Request a checkpoint for a log of this size. True: the thread makes it; false: the writer must restart the
- * log. */
+/* Request a checkpoint for a log of this size. False: the writer must restart the log. */
 static bool checkpoint_later(struct sqlite_checkpoints *self, int frames)
 {
     if (frames < self->asked_frames)

@@ -30,9 +30,9 @@ void sqlite_set_deadline(struct sqlite_store *self, int64_t deadline_ms)
     sqlite_vfs_deadline(self->deadline_ms);
 }
 
-/* Sleep before the next attempt to get a lock: a random part of a quarter of the time waited so far, up to a
- * limit. With fixed pauses of up to 10 or 25 ms a thousand waiting processes used up both cores and kept the
- * holder of the lock from running. */
+/* Sleep before the next attempt to get a lock: a random part of a quarter of the time waited so far, with
+ * a limit. With shorter pauses (10 or 25 ms) a thousand waiting processes kept the lock's holder from
+ * running. */
 static void pause_waiting(const struct sqlite_store *self, int64_t since_ms)
 {
     enum { SHORTEST_US = 200, LONGEST_US = 100000 };
@@ -553,9 +553,8 @@ void sqlite_close(struct store *store)
         return;
     sqlite_stop_checkpoints(self->checkpoints);
     if (self->db && self->wal_frames >= CHECKPOINT_FRAMES && !sqlite_has_moved(self)) {
-        /* No busy handler: an exit does not wait for other processes. TRUNCATE: each of many short-lived
-         * processes recovers the log without knowledge of earlier checkpoints and appends, so with passive
-         * ones the log would grow for ever. */
+        /* Do not wait for other processes at exit. TRUNCATE: short-lived processes recover the log, know no
+         * earlier checkpoint and append; with passive checkpoints the log would grow for ever. */
         (void) sqlite3_busy_handler(self->db, NULL, NULL);
         (void) sqlite3_wal_checkpoint_v2(self->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     }

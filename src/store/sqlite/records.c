@@ -296,8 +296,7 @@ bool sqlite_load_slot(sqlite3_stmt *stmt, struct ledger_slot *out)
         out->claim_id = INT64_MAX; /* its claim is unknown */
     if (out->proto == 0 || out->port == 0 || out->claim_id == 0)
         return false;
-    /* A damaged slot of a claim blocks its port for all addresses: leak it rather than hand it out twice
-     * (INV-10). */
+    /* A damaged slot of a claim blocks its port for all addresses: leak it, never give it twice (INV-10). */
     out->address = (dibs_address){ .len = 16 };
     out->is_exclusive = true;
     return true;

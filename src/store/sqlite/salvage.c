@@ -354,8 +354,8 @@ static dibs_status save_slot(struct salvage *r, sqlite3_stmt *stmt)
 
 /* ---- names ---- */
 
-/* Give each nameless claim the name that leads to it; then make every name lead to the newest claim that has
- * it, or to none. */
+/* Give each nameless claim the name that leads to it; then make each name lead to its newest claim, or to
+ * none. */
 static dibs_status match_names(struct salvage *r)
 {
     return sqlite_exec(

@@ -109,8 +109,7 @@ struct sqlite_store {
 
 extern const char *const sqlite_sql_text[SQL_COUNT];
 
-/* user_version is MAJOR * 1000 + MINOR; a newer major is refused untouched, a newer minor is read and
- * written. */
+/* user_version is MAJOR * 1000 + MINOR; dibs refuses a newer major untouched, and uses a newer minor. */
 #define SQLITE_APPLICATION_ID 0x64696273 /* "dibs" */
 #define SQLITE_LEDGER_MAJOR 1
 #define SQLITE_LEDGER_VERSION 1005

@@ -40,14 +40,13 @@ enum etcd_fault {
 /* Inputs and outcome of one call. */
 struct etcd_call {
     int64_t deadline_ms; /* clock_monotonic_ms() */
-    bool may_repeat;     /* retry also when the fate is unknown, as for reads; a repeated Txn may report a
-                            conflict with itself */
+    bool may_repeat;     /* retry even if the fate is unknown; a repeated Txn may conflict with itself */
     enum etcd_fate fate;
     enum etcd_fault fault;
     bool is_news; /* the answer has a new revision, so it is not a duplicate of an earlier one */
     unsigned n_tries;
-    int64_t asked_boot_ms; /* CLOCK_BOOTTIME before the last try: a lease lives for its TTL from then on, at
-                              least */
+    int64_t asked_boot_ms; /* CLOCK_BOOTTIME before the last try: a granted lease lives for its TTL from then
+                              on */
 };
 
 struct etcd_bytes {
@@ -57,8 +56,7 @@ struct etcd_bytes {
 #define ETCD_BYTES(text) ((struct etcd_bytes){ (text), strlen(text) })
 /* The end of a range that has no end. */
 #define ETCD_NO_END ((struct etcd_bytes){ "", 1 })
-/* Return the end of the range of all keys that begin with `prefix`, stored in `out`, which is as long as the
- * prefix. */
+/* Return the end of the range of keys that begin with `prefix`, in `out`, which is as long as the prefix. */
 struct etcd_bytes etcd_prefix_end(struct etcd_bytes prefix, void *out);
 
 /* ---- requests ---- */
@@ -144,8 +142,7 @@ dibs_status etcd_read_pages(struct etcd *etcd, struct etcd_call *call, struct et
 /* Compact the history before that revision. OK when it is compacted already. */
 dibs_status etcd_compact(struct etcd *etcd, struct etcd_call *call, int64_t revision, dibs_err *err);
 
-/* Create a lease. etcd chooses *id, and may choose a longer TTL. Fate unknown: a lease may exist until its
- * TTL ends. */
+/* Create a lease; etcd may choose a longer TTL. Fate unknown: a lease may exist until its TTL ends. */
 dibs_status etcd_lease_grant(struct etcd *etcd, struct etcd_call *call, int64_t ttl_s, int64_t *id,
                              int64_t *granted_s, dibs_err *err);
 /* Renew a lease: it lives for `ttl_s` from call->asked_boot_ms. NOT_FOUND: it has expired. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The gateway's JSON. Answers are untrusted input: the reader is bounded, and refuses an answer that does not
- * fit its request. */
+/* The gateway's JSON. Answers are untrusted: the reader is bounded, and refuses one that does not fit its
+ * request. */
 #include <string.h>
 
 #include "base/text.h"
@@ -332,8 +332,7 @@ static void read_result(struct reading *r, const jsonr_value *object, unsigned d
     }
 }
 
-/* Check the kind of the answer: the gateway leaves out zero fields, so the answer to another request could
- * look like an empty one. */
+/* Check the kind: the gateway leaves out zero fields, so the answer to another request could look empty. */
 static bool is_of_kind(const jsonr_value *root, enum etcd_kind kind)
 {
     static const struct {

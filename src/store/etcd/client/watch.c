@@ -104,8 +104,7 @@ static void report(struct etcd_watch *w, const struct message *m)
                        w->next_revision - 1);
 }
 
-/* Handle the end of the stream. etcd also reports an expired token in this way, in words that differ between
- * versions. */
+/* Handle the end of the stream. etcd also reports an expired token in this way, in varying words. */
 static const char *take_end(struct etcd_watch *w, const struct message *m)
 {
     if (m->is_cancelled || m->refusal.wants_login)
@@ -412,8 +411,8 @@ const char *message_read(const char *line, size_t n, struct message *out)
     m.is_created = read_bool(&r, result, "created");
     m.is_cancelled = read_bool(&r, result, "canceled");
     m.is_part = read_bool(&r, result, "fragment");
-    /* Our watch has id 0, the first of its stream. A refused watch never gets an id, and a notice without one
-     * comes too early to be trusted. */
+    /* Our watch has id 0. A refused watch gets none, and a notice without one comes too early to be
+     * trusted. */
     m.is_others = read_int(&r, result, "watch_id") != 0 && !m.is_created && !m.is_cancelled;
     m.compact_revision = read_int(&r, result, "compact_revision");
     read_events(&r, result, &m);

@@ -35,7 +35,7 @@ void etcd_watch_turn(struct etcd_watch *watch);
 
 /* Continue the watch at that revision. */
 void etcd_watch_from(struct etcd_watch *watch, int64_t revision);
-/* Announce a change by the caller. If it is not reported soon, the member is stalled, and the watch moves to
- * another one. */
+/* Expect a change of the caller. If it is not reported soon, the watch moves from the stalled member to
+ * another. */
 void etcd_watch_expect(struct etcd_watch *watch, int64_t revision);
 #endif
