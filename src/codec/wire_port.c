@@ -13,7 +13,7 @@ static const struct field socket_fields[] = {
     S(ADDRESS, address, "address", FIELD_NEEDED),
     S(PORT, port, "port", FIELD_NEEDED),
     S(U32, uid, "uid", FIELD_NEEDED),
-    S(PID, pid, "pid", 0), /* null when the process could not be found */
+    S(PID, pid, "pid", 0), /* null when the process is unknown */
     S(COUNT, inode, "inode", 0),
     S(RAW, command, "command", 0),
     S(BOOL, is_holders, "holders", 0),

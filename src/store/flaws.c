@@ -45,8 +45,7 @@ static bool compare_slot(void *ctx, const struct ledger_slot *slot)
     return true;
 }
 
-/* Check a claim's slots. Of two claims in conflict, report the newer, or the one that the other's slot
- * reveals. */
+/* Check a claim's slots. Of two claims in conflict, report the newer, or the one that a slot reveals. */
 static dibs_status check_slots(struct check *c, const dibs_claim *claim)
 {
     struct claim_record other = { 0 };

@@ -128,8 +128,7 @@ bool record_claim_valid(const dibs_claim *claim, const char **why);
 void record_add_binding(dibs_claim *claim, const struct ledger_slot *slot);
 /* Return the slot of a claim's i-th binding. */
 struct ledger_slot record_slot(const dibs_claim *claim, size_t i);
-/* Make a placeholder without bindings for a claim whose record, and so its holder, is lost (INV-6,
- * INV-10). */
+/* Make a placeholder without bindings for a claim whose record is lost (INV-6, INV-10). */
 void record_make_lost(struct claim_record *row, uint64_t id, uint16_t port);
 /* Move a keeper that version 1.4 or older wrote as the command of a namespace's claim. */
 void record_upgrade_keeper(dibs_claim *claim);

@@ -89,8 +89,8 @@ struct store_ops {
     /* Remove the record with this key; other members are ignored. */
     dibs_status (*erase)(struct store *self, enum record_kind kind, const void *record, dibs_err *err);
 
-    /* List claims above after_id in ascending order. The store applies principal, project or pool of the
-     * filter. */
+    /* List claims above after_id, ascending. The store applies principal, project or pool; the caller the
+     * rest. */
     dibs_status (*claims)(struct store *self, const struct ledger_filter *filter, claim_record_fn fn,
                           void *ctx, dibs_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks: the claims of 64 ports in one value. Each has its length in front: one damaged claim harms no other
+/* Blocks: the claims of 64 ports in one value, each with its length: one damaged claim harms no other
  * (INV-6). */
 #include "store/etcd/fields.h"
 

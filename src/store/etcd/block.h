@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_STORE_ETCD_BLOCK_H
 #define DIBS_STORE_ETCD_BLOCK_H
-/* The values of a ledger in etcd. Each begins with its version; one that cannot be decoded is refused
- * (INV-6). */
+/* The values of a ledger in etcd. Each begins with its version; an undecodable one is refused (INV-6). */
 #include "base/bytes.h"
 #include "net/portbits.h"
 #include "store/etcd/client/etcd.h"

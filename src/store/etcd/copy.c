@@ -83,8 +83,7 @@ static void cooling_in(const struct etcd_store *self, struct ledger_slot *slot)
 
 /* ---- blocks ---- */
 
-/* Return whether the port belongs to this block and space. Elsewhere its claim could be seen twice, or
- * never. */
+/* Return whether the port belongs to this block: elsewhere its claim could be seen twice, or never. */
 static bool is_here(const struct applying *a, uint16_t port)
 {
     return port / BLOCK_PORTS == a->block && etcdstore_space(a->self, port) == a->space;
@@ -192,8 +191,7 @@ static bool apply_node(struct applying *a, const char *name, size_t n, const str
     return true;
 }
 
-/* Make a name whose record is damaged. The ledger then searches for its claim, which has the name too
- * (INV-6). */
+/* Make a name whose record is damaged: the ledger then searches for the claim with that name (INV-6). */
 static bool make_lost_name(const struct applying *a, struct etcd_bytes rest, struct name_record *out)
 {
     *out = (struct name_record){ .claim_id = INT64_MAX };

@@ -233,8 +233,7 @@ void etcdstore_take_notices(struct etcd_store *self)
         note_elsewhere(self);
 }
 
-/* Mark the copy stale if another process wrote the tail: a commit for several nodes, or a node of the same
- * name. */
+/* Mark the copy stale if another process wrote the tail, such as a commit for several nodes. */
 void etcdstore_compare_tail(struct etcd_store *self, const struct etcd_result *tail)
 {
     int64_t revision = tail->n_kvs == 1 ? tail->kvs[0].mod_revision : 0;

@@ -354,8 +354,7 @@ static dibs_status save_slot(struct salvage *r, sqlite3_stmt *stmt)
 
 /* ---- names ---- */
 
-/* Give each nameless claim the name that leads to it; then make each name lead to its newest claim, or to
- * none. */
+/* Give each nameless claim the name that leads to it; make each name lead to its newest claim, or to none. */
 static dibs_status match_names(struct salvage *r)
 {
     return sqlite_exec(

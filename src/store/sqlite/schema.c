@@ -56,7 +56,7 @@ static const char version_1003[] =
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
     "CREATE TRIGGER slots_stay BEFORE DELETE" WHILE_CLAIMED ";"
     "CREATE TRIGGER slots_stay_as_they_are BEFORE UPDATE" WHILE_CLAIMED ";"
-    /* The answers to batches with a key; see keyed.c. */
+    /* The answers to batches with a key. */
     "CREATE TABLE answers(principal TEXT NOT NULL, key TEXT NOT NULL, part INTEGER NOT NULL,"
     " n INTEGER NOT NULL, seq INTEGER NOT NULL, digest INTEGER NOT NULL, claim INTEGER NOT NULL,"
     " generation INTEGER NOT NULL, PRIMARY KEY(principal, key, part)) STRICT, WITHOUT ROWID;"

@@ -45,8 +45,7 @@ struct etcd_call {
     enum etcd_fault fault;
     bool is_news; /* the answer has a new revision, so it is not a duplicate of an earlier one */
     unsigned n_tries;
-    int64_t asked_boot_ms; /* CLOCK_BOOTTIME before the last try: a granted lease lives for its TTL from then
-                              on */
+    int64_t asked_boot_ms; /* CLOCK_BOOTTIME before the last try: a lease lives for its TTL from then on */
 };
 
 struct etcd_bytes {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The gateway's JSON. Answers are untrusted: the reader is bounded, and refuses one that does not fit its
- * request. */
+/* The gateway's JSON. Answers are untrusted: the reader is bounded, and checks that they fit the request. */
 #include <string.h>
 
 #include "base/text.h"

@@ -411,8 +411,7 @@ const char *message_read(const char *line, size_t n, struct message *out)
     m.is_created = read_bool(&r, result, "created");
     m.is_cancelled = read_bool(&r, result, "canceled");
     m.is_part = read_bool(&r, result, "fragment");
-    /* Our watch has id 0. A refused watch gets none, and a notice without one comes too early to be
-     * trusted. */
+    /* Our watch has id 0. A refused watch gets none, and a notice without one comes too early. */
     m.is_others = read_int(&r, result, "watch_id") != 0 && !m.is_created && !m.is_cancelled;
     m.compact_revision = read_int(&r, result, "compact_revision");
     read_events(&r, result, &m);

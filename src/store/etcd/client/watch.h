@@ -35,7 +35,6 @@ void etcd_watch_turn(struct etcd_watch *watch);
 
 /* Continue the watch at that revision. */
 void etcd_watch_from(struct etcd_watch *watch, int64_t revision);
-/* Expect a change of the caller. If it is not reported soon, the watch moves from the stalled member to
- * another. */
+/* Expect a change of the caller: if it is not reported soon, the watch moves to another member. */
 void etcd_watch_expect(struct etcd_watch *watch, int64_t revision);
 #endif
