@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_BASE_ARENA_H
 #define DIBS_BASE_ARENA_H
-/* An arena: memory in growing blocks, freed at once. It saves malloc calls for values of many small
- * pieces. */
+/* An arena: memory in growing blocks, freed at once, to save malloc calls for many small pieces. */
 #include <stddef.h>
 
 struct arena;

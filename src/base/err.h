@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_BASE_ERR_H
 #define DIBS_BASE_ERR_H
-/* Fill the caller's dibs_err with a message safe for a terminal; call sites only limit foreign text
- * ("%.80s"). */
+/* Fill the caller's dibs_err. Messages are made safe for a terminal; call sites only limit foreign text. */
 #include "dibs/status.h"
 
 /* Record a failure and return its code, so that a call site reads

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CODEC_JSON_H
 #define DIBS_CODEC_JSON_H
-/* Read and write JSON; the only code that uses jansson. Reading limits size and depth, and refuses duplicate
- * keys. */
+/* Read and write JSON; the only code that uses jansson. Reading is bounded and refuses duplicate keys. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -73,8 +72,7 @@ bool jsonr_get_int(const jsonr_value *object, const char *key, int64_t *out);
 bool jsonr_get_uint(const jsonr_value *object, const char *key,
                     uint64_t *out); /* also for numbers up to 2^63-1 only */
 bool jsonr_get_bool(const jsonr_value *object, const char *key, bool *out);
-/* Return the first key that is not in the NULL-terminated list, or NULL; or the same without regard to
- * case. */
+/* Return the first key of an object that is not in the NULL-terminated list, or NULL; or ignoring case. */
 const char *jsonr_unknown_key(const jsonr_value *object, const char *const *known);
 const char *jsonr_unknown_key_folded(const jsonr_value *object, const char *const *known);
 

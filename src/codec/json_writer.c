@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Write JSON without a library. The first error stays in the stream (ferror) or in the bytes (is_lost). A
- * daemon writes tens of thousands of answers a second: copy plain text in runs, and write numbers without
+ * daemon writes tens of thousands of answers a second: plain text is copied in runs, no number needs
  * printf. */
 #include <assert.h>
 

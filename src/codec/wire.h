@@ -157,8 +157,8 @@ dibs_status wire_finding_read(const jsonr_value *v, dibs_finding *out, dibs_err 
 
 /* More than every port in three protocols on one address: not the list of one host. */
 #define WIRE_OBSERVED_MAX 262144
-/* Read a list, also with addresses `localhost` and "*", and names with a leading slash. The caller frees
- * *list (NULL: empty). */
+/* Read a list; addresses may be `localhost` and "*", and names may begin with a slash. The caller frees
+ * *list. */
 dibs_status wire_observed_read(const jsonr_value *array, dibs_observed **list, size_t *n, dibs_err *err);
 /* Append one entry, given as texts. `name` may be NULL. */
 struct wire_observed {

@@ -159,8 +159,6 @@ static void write_project(struct jsonw *w, const void *object)
     field_raw_or_null(w, "project", ((const dibs_claim *) object)->project);
 }
 
-/* ---- claims ---- */
-
 #define C(type, member, key, flags) FIELD(type, dibs_claim, member, key, flags)
 static const struct field claim_fields[] = {
     C(COUNT, id, "id", FIELD_NEEDED),
@@ -227,8 +225,6 @@ dibs_status wire_claim_read(const jsonr_value *v, enum wire_source from, dibs_cl
         f.status = dibs_name_check(out->name, err);
     return f.status;
 }
-
-/* ---- events ---- */
 
 static void write_protos(struct jsonw *w, const void *object)
 {

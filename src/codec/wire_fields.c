@@ -265,8 +265,6 @@ void field_ttl(struct jsonw *w, const char *key, int64_t ms)
     jsonw_key_string(w, key, text);
 }
 
-/* ---- tables ---- */
-
 enum { KEYS_MAX = 40 }; /* of one table */
 
 /* Read a text with its own grammar. */

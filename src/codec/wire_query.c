@@ -183,7 +183,7 @@ static const char *get(const struct wire_params *params, const char *key)
 
 static dibs_status bad(dibs_err *err, const char *key, const char *value, const char *expected)
 {
-    return err_set(err, DIBS_INVALID, "%s=%.76s: %s is wanted", key, value, expected);
+    return err_set(err, DIBS_INVALID, "%s=%.76s: must be %s", key, value, expected);
 }
 
 /* Absent: *out is unchanged. */

@@ -86,8 +86,6 @@ static dibs_status add_anchor(struct building *b, struct fy_token *token, yaml_n
     return DIBS_OK;
 }
 
-/* ---- nodes ---- */
-
 static enum yaml_style style_of(struct fy_event *event)
 {
     switch (fy_event_get_node_style(event)) {
@@ -301,7 +299,7 @@ static dibs_status take_event(struct building *b, struct fy_event *event, dibs_e
 /* ---- libfyaml's parser ---- */
 
 /* Discard messages: without a callback libfyaml writes to stderr, even with FYPCF_QUIET. */
-static void say_nothing(struct fy_diag *diag, void *user, const char *buf, size_t len)
+static void discard_message(struct fy_diag *diag, void *user, const char *buf, size_t len)
 {
     (void) diag;
     (void) user;
@@ -381,7 +379,9 @@ static dibs_status build(struct building *b, const char *text, size_t len, dibs_
 
     if (s != DIBS_OK || !has_content(text, len))
         return s;
-    const struct fy_diag_cfg quiet = { .output_fn = say_nothing, .level = FYET_ERROR, .module_mask = ~0u };
+    const struct fy_diag_cfg quiet = { .output_fn = discard_message,
+                                       .level = FYET_ERROR,
+                                       .module_mask = ~0u };
     struct fy_diag *diag = fy_diag_create(&quiet);
     if (!diag)
         return no_memory(b, err);

@@ -51,8 +51,6 @@ static int on_timer(CURLM *multi, long timeout_ms, void *ctx)
     return 0;
 }
 
-/* ---- deadlines ---- */
-
 /* Return when a stream has been silent for too long; below 0: never. */
 static int64_t silence_due_ms(const struct web_call *call)
 {
@@ -84,8 +82,6 @@ static void arm(struct web *web)
     (void) timerfd_settime(web->timer, TFD_TIMER_ABSTIME, &at, NULL);
     web->set_ms = due;
 }
-
-/* ---- calls ---- */
 
 static void call_free(struct web_call *call)
 {
@@ -147,8 +143,6 @@ void web_answer_done(struct web_answer *answer)
 {
     bytes_done(&answer->body);
 }
-
-/* ---- a turn ---- */
 
 static void serve_sockets(struct web *web)
 {
@@ -256,8 +250,6 @@ dibs_status web_ask(struct web *web, const struct web_request *request, struct w
     }
     return answer->status;
 }
-
-/* ---- life ---- */
 
 static void free_texts(char *texts[WEB_TEXTS])
 {

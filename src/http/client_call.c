@@ -21,8 +21,6 @@ enum {
     RETRY_AFTER_MAX_S = 3600,  /* a longer wait is ignored */
 };
 
-/* ---- the answer ---- */
-
 static bool is_stream_piece(struct web_call *call)
 {
     long code = 0;
@@ -106,8 +104,6 @@ static int on_issue(void *ctx, char *ip, char *local_ip, int port, int local_por
     call->is_issued = true;
     return is_doubled ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
-
-/* ---- options ---- */
 
 /* Set an option, unless an earlier one failed. A macro, because each option has its own type. */
 #define SET(call, option, value)                                                  \
@@ -247,8 +243,6 @@ dibs_status call_prepare(struct web_call *call, dibs_err *err)
                        curl_easy_strerror(call->set_code));
     return DIBS_OK;
 }
-
-/* ---- the outcome ---- */
 
 static void fail(struct web_call *call, dibs_status status, const char *what)
 {

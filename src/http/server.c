@@ -211,8 +211,6 @@ void http_close(struct http_server *server)
     free(server);
 }
 
-/* ---- listening ---- */
-
 static void listener_close(struct http_listener *listener)
 {
     struct http_server *server = listener->server;
@@ -265,8 +263,6 @@ void http_stop_accepting(struct http_server *server)
             connection_hurry(r);
     }
 }
-
-/* ---- turns ---- */
 
 static bool is_busy(const struct http_engine *engine)
 {

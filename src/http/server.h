@@ -69,8 +69,8 @@ dibs_status http_open(struct loop *loop, const struct http_limits *limits, const
 /* End every connection at once: abandoned() for open requests, disconnected() for all. NULL is fine. */
 void http_close(struct http_server *server);
 
-/* Listen on `fd`, a stream socket that it owns on success; connected() gets `user`. INVALID: no
- * certificate. */
+/* Listen on `fd` (Unix or TCP), which the server owns on success; connected() gets `user`. INVALID: TLS
+ * without http_set_tls(). */
 dibs_status http_listen(struct http_server *server, int fd, void *user, bool is_tls, dibs_err *err);
 /* Set certificate and key as PEM texts. May be repeated: new connections use the new ones. On failure
  * (INVALID: not a certificate and its key) nothing changes. */
@@ -81,8 +81,7 @@ dibs_status http_set_tls(struct http_server *server, const char *cert_pem, const
 void http_run(struct http_server *server);
 /* Return how long the loop may wait; below 0: no limit. */
 int64_t http_next_ms(const struct http_server *server);
-/* Close listening sockets and idle connections. Requests under way are served, and their connections
- * close. */
+/* Close listening sockets and idle connections. Further answers are the last on their connection. */
 void http_stop_accepting(struct http_server *server);
 size_t http_connections(const struct http_server *server);
 

@@ -93,8 +93,6 @@ void connection_resume(struct http_request *r)
     r->engine->is_due = true;
 }
 
-/* ---- begin and end ---- */
-
 void connection_add(struct http_server *server, int fd, const struct http_listener *from, uint32_t uid)
 {
     const struct http_handler *handler = server->handler;

@@ -11,8 +11,6 @@
 /* Turns that a request waits before its connection is suspended: some 0.1 ms. */
 enum { PATIENCE_TURNS = 16 };
 
-/* ---- the head ---- */
-
 void *request_head_begins(void *cls, const char *target, struct MHD_Connection *connection)
 {
     (void) cls;
@@ -78,8 +76,6 @@ static enum MHD_Result head_arrived(struct http_request *r, const char *method, 
     return MHD_YES;
 }
 
-/* ---- the body ---- */
-
 bool http_take_large(struct http_request *r)
 {
     const struct http_user_count *user = accept_user(r->server, r->uid);
@@ -90,8 +86,7 @@ bool http_take_large(struct http_request *r)
     return true;
 }
 
-/* Store a piece of the body; drop a body that is too large: libmicrohttpd accepts no answer before its
- * end. */
+/* Store a piece of the body; drop a body that is too large: no answer is possible before its end. */
 static enum MHD_Result body_arrives(struct http_request *r, const char *bytes, size_t n)
 {
     if (r->is_body_too_large || n > r->server->limits.max_body_bytes - r->body.n) {
@@ -162,8 +157,6 @@ void request_completed(void *cls, struct MHD_Connection *connection, void **cont
     if (*context)
         connection_reset(*context);
 }
-
-/* ---- parts of a request ---- */
 
 const char *http_method(const struct http_request *r)
 {

@@ -89,8 +89,6 @@ enum MHD_Result answer_refuse(struct http_request *r, int status, const char *ti
     return r->state == HTTP_GONE ? MHD_NO : MHD_YES;
 }
 
-/* ---- streams ---- */
-
 static ssize_t read_stream(void *cls, uint64_t at, char *out, size_t max)
 {
     struct http_request *r = cls;

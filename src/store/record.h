@@ -14,8 +14,7 @@
 struct ledger_seen {
     uint64_t id;
     uint64_t generation;
-    int64_t
-        lease_until_ms; /* a renewal changes only this: compare it before ending the claim of a dead holder */
+    int64_t lease_until_ms; /* a renewal changes only this: compare it before ending the claim */
 };
 
 #define STORE_SECRET_BYTES 16

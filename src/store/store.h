@@ -23,9 +23,8 @@ struct cluster_state {
     struct portbits changed; /* ports that other nodes changed since the ledger last read this */
     bool is_all_changed;     /* any port may have changed */
     bool needs_revalidation; /* set by the ledger: revalidate the copy before the next transaction */
-    bool
-        had_conflict; /* the last commit failed because another node's commit came first; a retry sees that */
-    bool was_cut;     /* the last commit failed because the store did not answer */
+    bool had_conflict;       /* the last commit failed because another node's commit came first */
+    bool was_cut;            /* the last commit failed because the store did not answer */
 };
 
 /* The kinds of records, each with its type and key. */
@@ -74,8 +73,8 @@ struct store_ops {
     dibs_status (*begin)(struct store *self, bool is_write, bool is_full, int64_t deadline_ms, dibs_err *err);
     dibs_status (*commit)(struct store *self, dibs_err *err);
     void (*rollback)(struct store *self);
-    /* One savepoint at a time in a write transaction: undo() drops the changes since save(), forget() keeps
-     * them. */
+    /* One savepoint at a time in a write transaction: undo() drops the changes since save(), forget()
+     * keeps them. */
     dibs_status (*save)(struct store *self, dibs_err *err);
     dibs_status (*undo)(struct store *self, dibs_err *err);
     dibs_status (*forget)(struct store *self, dibs_err *err);
@@ -89,8 +88,8 @@ struct store_ops {
     /* Remove the record with this key; other members are ignored. */
     dibs_status (*erase)(struct store *self, enum record_kind kind, const void *record, dibs_err *err);
 
-    /* List claims above after_id, ascending. The store applies principal, project or pool; the caller the
-     * rest. */
+    /* List claims above after_id, ascending. The store filters by principal, project or pool, the caller by
+     * the rest. */
     dibs_status (*claims)(struct store *self, const struct ledger_filter *filter, claim_record_fn fn,
                           void *ctx, dibs_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks: the claims of 64 ports in one value, each with its length: one damaged claim harms no other
+/* Blocks: the claims of 64 ports in one value. A damaged claim harms no other: each has its length
  * (INV-6). */
 #include "store/etcd/fields.h"
 
@@ -27,8 +27,6 @@ enum {
     HAS_RUN = 1024,
     FLAGS_MAX = 2047,
 };
-
-/* ---- parts ---- */
 
 static size_t begin_part(struct bytes *out)
 {
@@ -63,8 +61,6 @@ static struct fields part_of(struct fields *f)
         f->at += n;
     return part;
 }
-
-/* ---- claims ---- */
 
 static void common_fields(struct fields *f, struct claim_record *row)
 {
@@ -209,8 +205,6 @@ static bool read_claim(struct fields *f, const struct claim_record *template, co
         return to->claim(to->ctx, &row);
     return !to->damaged || to->damaged(to->ctx, row.claim.port);
 }
-
-/* ---- cooling ports ---- */
 
 /* Compare every bit of two addresses. */
 static bool is_same_address(const dibs_address *a, const dibs_address *b)

@@ -31,9 +31,8 @@ bool unpack_block(struct etcd_bytes from, const struct block_reader *reader);
 /* The newest event of a node. */
 struct node_tail {
     uint64_t seq, cursor;
-    uint64_t gone; /* events up to this one were trimmed, even if their record still exists */
-    uint64_t
-        nonce; /* nonce of the commit that wrote it: shows whether a commit with a lost answer succeeded */
+    uint64_t gone;  /* events up to this one were trimmed, even if their record still exists */
+    uint64_t nonce; /* of the commit that wrote it: shows the result of one whose answer was lost */
 };
 void pack_tail(struct bytes *out, const struct node_tail *record);
 bool unpack_tail(struct etcd_bytes from, struct node_tail *out);

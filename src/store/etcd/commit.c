@@ -54,7 +54,7 @@ static dibs_status send(const struct composing *c, struct etcd_call *call, struc
 {
     struct txn_plan *plan = c->plan;
     struct etcdstore_key tail = etcdstore_key(c->self, SPACE_HOST, 't');
-    struct etcd_op tail_now = etcdstore_look(&tail);
+    struct etcd_op tail_now = etcdstore_read_op(&tail);
     struct etcd_txn txn = {
         .compares = plan->compares, .n_compares = plan->n_compares, .otherwise = &tail_now, .n_otherwise = 1
     };
@@ -106,8 +106,8 @@ static enum outcome decide(const struct composing *c, int64_t *revision)
     other.nonce = other_nonce(c);
     pack_tail(&value, &other);
     struct etcd_compare same = etcdstore_same(&key, self->tail_revision);
-    struct etcd_op put = etcdstore_put(&key, &value);
-    struct etcd_op look = etcdstore_look(&key);
+    struct etcd_op put = etcdstore_put_op(&key, &value);
+    struct etcd_op look = etcdstore_read_op(&key);
     struct etcd_txn txn = { &same, 1, &put, 1, &look, 1 };
     struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
     while (!is_answered && !value.is_lost && clock_monotonic_ms() < until_ms) {
@@ -128,7 +128,7 @@ static enum outcome decide(const struct composing *c, int64_t *revision)
 static void note_success(struct composing *c, int64_t revision)
 {
     struct etcd_store *self = c->self;
-    const struct memory_tables *tables = &self->near.tables;
+    const struct memory_tables *tables = &self->copy.tables;
     bool is_shared = false;
 
     self->tail_revision = revision;
@@ -176,7 +176,7 @@ dibs_status etcdstore_conflict(struct etcd_store *self, dibs_err *err)
     self->state.traffic.n_conflicts++;
     self->conflict_at = self->state.n_elsewhere;
     self->is_loaded = self->is_watched;
-    return err_trouble(err, DIBS_TROUBLE_LOCKED, "others change the ledger in etcd all the time; try again");
+    return err_trouble(err, DIBS_TROUBLE_LOCKED, "other nodes keep changing the ledger in etcd; try again");
 }
 
 static void count(struct ledger_traffic *traffic, const struct etcd_call *call, int64_t took_us)
@@ -210,7 +210,7 @@ static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err
     bool is_again = outcome == NOT_DONE && (is_conflict || (is_uncertain && has_time));
 
     if (is_conflict && outcome == OUTCOME_UNKNOWN)
-        s = err_set(err, DIBS_UNAVAILABLE, "etcd: its answers came twice");
+        s = err_set(err, DIBS_UNAVAILABLE, "etcd: it sent an answer twice");
     for (size_t i = 0; i < n; i++) {
         if (outcome == IS_DONE)
             note_success(&all[i], revision);
@@ -229,7 +229,7 @@ static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err
     if (is_again)
         return DIBS_UNAVAILABLE; /* err already has the reason */
     if (outcome == OUTCOME_UNKNOWN)
-        return err_wrap(err, s, "what was asked may have been done all the same");
+        return err_wrap(err, s, "the request may have been done nevertheless");
     return s;
 }
 

@@ -153,8 +153,6 @@ static struct etcdstore_key lost_key(const struct etcd_store *self, const char *
     return key;
 }
 
-/* ---- blocks ---- */
-
 enum {
     CONTENT_MAX = 8 * BLOCK_PORTS
 }; /* entries of each kind: a port can have several addresses and protocols */
@@ -187,7 +185,7 @@ static bool take_slot(const struct etcd_store *self, const struct ledger_slot *s
             out->cooling[out->n_cooling++] = slot;
         return true;
     }
-    const struct claim_record *row = memory_get(&self->near.tables, CLAIMS, &key);
+    const struct claim_record *row = memory_get(&self->copy.tables, CLAIMS, &key);
     if (!row || has_claim(out, slot->claim_id))
         return true;
     if (out->n_claims == CONTENT_MAX)
@@ -200,7 +198,7 @@ static bool take_slot(const struct etcd_store *self, const struct ledger_slot *s
 static dibs_status collect(const struct etcd_store *self, enum etcdstore_space space, uint16_t block,
                            struct content *out, dibs_err *err)
 {
-    const struct memory_tables *tables = &self->near.tables;
+    const struct memory_tables *tables = &self->copy.tables;
     const struct memory_table *t = &tables->table[SLOTS];
 
     out->n_claims = out->n_cooling = 0;
@@ -428,7 +426,7 @@ static void add_record(struct composing *c, size_t table, const void *before, co
 /* Add each changed record once, with its state before all changes and its state now. */
 static void add_records(struct composing *c)
 {
-    const struct memory_tables *tables = &c->self->near.tables;
+    const struct memory_tables *tables = &c->self->copy.tables;
     AUTO(free_auto) struct touched *all = calloc(tables->n_journal + 1, sizeof *all);
     size_t n = 0;
 
@@ -463,8 +461,6 @@ static void add_records(struct composing *c)
     }
 }
 
-/* ---- the history ---- */
-
 /* Delete the host's keys of this kind below `number`. */
 static void add_delete_below(struct composing *c, char kind, uint64_t number, int digits)
 {
@@ -477,7 +473,7 @@ static void add_delete_below(struct composing *c, char kind, uint64_t number, in
 
 static void add_history(struct composing *c)
 {
-    const struct memory_tables *tables = &c->self->near.tables;
+    const struct memory_tables *tables = &c->self->copy.tables;
     const struct memory_table *t = &tables->table[EVENTS];
     size_t n = 0;
 

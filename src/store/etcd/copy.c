@@ -32,7 +32,7 @@ struct applying {
 
 static bool put(struct applying *a, enum record_kind table, const void *record)
 {
-    a->s = memory_put(&a->self->near.tables, table, record, a->err);
+    a->s = memory_put(&a->self->copy.tables, table, record, a->err);
     return a->s == DIBS_OK;
 }
 
@@ -186,7 +186,7 @@ static bool apply_node(struct applying *a, const char *name, size_t n, const str
     self->nodes[number].name[n] = '\0';
     if (strcmp(self->nodes[number].name, self->node) == 0) {
         self->state.has_number = true;
-        self->near.base.id_base = number << STORE_ID_SHIFT;
+        self->copy.base.id_base = number << STORE_ID_SHIFT;
     }
     return true;
 }
@@ -238,7 +238,7 @@ static bool apply_name(struct applying *a, struct etcd_bytes rest, const struct 
     name.revision = kv->mod_revision;
     name.space = (int) a->space;
     /* A cluster-scope name wins over one that the host remembers from before. */
-    const struct name_record *known = memory_get(&a->self->near.tables, NAMES, &name);
+    const struct name_record *known = memory_get(&a->self->copy.tables, NAMES, &name);
     if (known && a->space == SPACE_HOST && known->space == SPACE_CLUSTER)
         return true;
     return put(a, NAMES, &name);
@@ -286,8 +286,6 @@ static bool apply(struct applying *a, struct etcd_bytes rest, const struct etcd_
     default: return true; /* other kinds are not part of the copy */
     }
 }
-
-/* ---- one record ---- */
 
 struct etcd_bytes etcdstore_rest(const struct etcd_store *self, enum etcdstore_space space,
                                  const struct etcd_kv *kv)
@@ -353,8 +351,6 @@ dibs_status etcdstore_apply(struct etcd_store *self, enum etcdstore_space space,
     return a.s;
 }
 
-/* ---- reading ---- */
-
 static bool take_page(void *ctx, const struct etcd_kv *kvs, size_t n)
 {
     struct applying *a = ctx;
@@ -412,12 +408,12 @@ static dibs_status read_kinds(struct etcd_store *self, enum etcdstore_space spac
 
 static void forget(struct etcd_store *self)
 {
-    const struct memory_table *slots = &self->near.tables.table[SLOTS];
+    const struct memory_table *slots = &self->copy.tables.table[SLOTS];
 
     self->n_seen = 0;
     for (size_t i = 0; i < slots->n; i++)
         etcdstore_cooling_out(self, slots->item[i]);
-    memory_tables_done(&self->near.tables);
+    memory_tables_done(&self->copy.tables);
     memset(self->block_revision, 0, sizeof self->block_revision);
     memset(&self->shared, 0, sizeof self->shared);
     memset(&self->fenced, 0, sizeof self->fenced);
@@ -473,7 +469,7 @@ static dibs_status load(struct etcd_store *self, dibs_err *err)
     for (size_t i = 0; i < sizeof parts / sizeof parts[0] && s == DIBS_OK; i++)
         s = read_kinds(self, parts[i].space, parts[i].from, parts[i].to, err);
     find_rank(self);
-    memory_commit(&self->near.tables);
+    memory_commit(&self->copy.tables);
     self->is_loaded = s == DIBS_OK;
     self->load_ms = clock_monotonic_ms() - began_ms;
     self->read_at = self->revision;

@@ -16,8 +16,6 @@
 
 #include "base/banned.h"
 
-/* ---- life ---- */
-
 static dibs_status find_node(struct etcd_store *self, const char *given, dibs_err *err)
 {
     char name[256] = "";
@@ -25,7 +23,7 @@ static dibs_status find_node(struct etcd_store *self, const char *given, dibs_er
     if (given)
         (void) snprintf(name, sizeof name, "%s", given);
     else if (gethostname(name, sizeof name - 1) != 0)
-        return err_os(err, DIBS_FAILURE, errno, "what this host is called");
+        return err_os(err, DIBS_FAILURE, errno, "cannot get the name of this host");
     dibs_status s = record_check_node(name, true, err);
     if (s == DIBS_OK)
         memcpy(self->node, name, strlen(name) + 1);
@@ -44,7 +42,7 @@ static void close_etcd(struct store *store)
         (void) close(self->lease_notice);
     etcd_close(self->etcd);
     etcd_config_wipe(&self->config);
-    memory_tables_done(&self->near.tables);
+    memory_tables_done(&self->copy.tables);
     free(self->nodes);
     free(self->lost);
     free(self->seen);
@@ -77,7 +75,7 @@ static dibs_status members(const char *rest, int64_t timeout_ms, struct ledger_c
 
 static void close_auto(struct etcd_store **self)
 {
-    close_etcd(*self ? &(*self)->near.base : NULL);
+    close_etcd(*self ? &(*self)->copy.base : NULL);
 }
 
 static dibs_status open_node(const struct etcd_config *config, const char *node, int64_t timeout_ms,
@@ -87,8 +85,8 @@ static dibs_status open_node(const struct etcd_config *config, const char *node,
 
     if (!self || !(self->nodes = calloc(STORE_NODES_MAX, sizeof *self->nodes)))
         return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
-    self->near.base.ops = &store_etcd_ops;
-    self->near.base.cluster = &self->state;
+    self->copy.base.ops = &store_etcd_ops;
+    self->copy.base.cluster = &self->state;
     self->state.notices = self->lease_notice = -1;
     self->state.traffic.lag_ms = -1;
     self->config = *config;
@@ -115,7 +113,7 @@ static dibs_status open_etcd(const char *rest, const struct ledger_options *opti
     if (s == DIBS_OK)
         s = etcdstore_check_header(self, err);
     if (s == DIBS_OK)
-        *out = &TAKE(self)->near.base;
+        *out = &TAKE(self)->copy.base;
     return s;
 }
 
@@ -148,7 +146,7 @@ static dibs_status begin(struct store *store, bool is_write, bool is_full, int64
     s = etcdstore_catch_up(self, err);
     self->state.had_conflict = self->state.was_cut = false;
     if (s == DIBS_OK && is_write)
-        s = etcdstore_listen(self, err);
+        s = etcdstore_fail_if_silent(self, err);
     if (s == DIBS_OK && is_write && !self->state.has_number)
         s = etcdstore_enrol(self, self->node, err);
     if (s != DIBS_OK)
@@ -162,7 +160,7 @@ static dibs_status commit(struct store *store, dibs_err *err)
 {
     struct etcd_store *self = etcdstore_of(store);
 
-    if (self->near.is_write && self->near.tables.n_journal > 0) {
+    if (self->copy.is_write && self->copy.tables.n_journal > 0) {
         dibs_status s = etcdstore_commit(&store, 1, err);
 
         if (s != DIBS_OK)
@@ -228,8 +226,8 @@ static dibs_status beside(struct store *store, const char *node, struct store **
         s = unknown_host(self, err);
     if (s != DIBS_OK)
         return s;
-    self->near.base.salt = from->near.base.salt;
-    *out = &TAKE(self)->near.base;
+    self->copy.base.salt = from->copy.base.salt;
+    *out = &TAKE(self)->copy.base;
     return DIBS_OK;
 }
 
@@ -246,7 +244,7 @@ static dibs_status start_background(struct store *store, dibs_err *err)
 
 static void take_notices(struct store *store)
 {
-    if (!etcdstore_of(store)->near.is_open)
+    if (!etcdstore_of(store)->copy.is_open)
         etcdstore_take_notices(etcdstore_of(store));
 }
 
@@ -303,7 +301,7 @@ static bool is_unattached(const struct etcd_store *self, const struct claim_reco
 static dibs_status attach(struct store *store, size_t *n, dibs_err *err)
 {
     struct etcd_store *self = etcdstore_of(store);
-    const struct memory_table *t = &self->near.tables.table[CLAIMS];
+    const struct memory_table *t = &self->copy.tables.table[CLAIMS];
     struct ledger_lease mine;
     dibs_status s = DIBS_OK;
 
@@ -315,7 +313,7 @@ static dibs_status attach(struct store *store, size_t *n, dibs_err *err)
         if (!is_unattached(self, &row))
             continue;
         row.lease = mine.incarnation;
-        s = memory_put(&self->near.tables, CLAIMS, &row, err);
+        s = memory_put(&self->copy.tables, CLAIMS, &row, err);
         ++*n;
     }
     /* There may be more. The next call finds none once these are committed. */
@@ -375,7 +373,7 @@ static dibs_status fenced(struct etcd_store *self, uint16_t port, dibs_err *err)
 static dibs_status claim_put(struct store *store, const struct claim_record *row, dibs_err *err)
 {
     struct etcd_store *self = etcdstore_of(store);
-    const struct claim_record *before = memory_get(&self->near.tables, CLAIMS, row);
+    const struct claim_record *before = memory_get(&self->copy.tables, CLAIMS, row);
     struct claim_record mine = *row;
     dibs_status s = own_claim(self, before, &mine, err);
 

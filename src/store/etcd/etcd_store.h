@@ -62,7 +62,7 @@ struct etcdstore_node {
 };
 
 struct etcd_store {
-    struct memory_store near; /* must be the first member */
+    struct memory_store copy; /* must be the first member */
     struct cluster_state state;
     struct etcd_config config;
     struct etcd *etcd;
@@ -102,7 +102,7 @@ struct etcd_store {
     int64_t compact_revision; /* revision at the last etcdstore_compact(); 0: it was another host's turn */
     uint64_t trimmed_seq;     /* the current transaction drops events and answers up to it; 0: none */
     bool is_noting_lost;      /* the commit of the current transaction forgets the claims in `lost` */
-    bool is_unattached;       /* holders of this node may not be attached to its lease */
+    bool is_unattached;       /* some holders of this node may lack an attachment to its lease */
     struct claim_record *lost;
     size_t n_lost;
     struct ledger_slot *seen; /* cooling ports of other nodes, while their blocks are read again */
@@ -142,8 +142,8 @@ struct etcdstore_key etcdstore_key_end(const struct etcdstore_key *key);
 struct etcd_compare etcdstore_same(const struct etcdstore_key *key, int64_t revision);
 struct etcd_compare etcdstore_not_newer(const struct etcdstore_key *first, const struct etcdstore_key *end,
                                         int64_t revision);
-struct etcd_op etcdstore_look(const struct etcdstore_key *key);
-struct etcd_op etcdstore_put(const struct etcdstore_key *key, const struct bytes *value);
+struct etcd_op etcdstore_read_op(const struct etcdstore_key *key);
+struct etcd_op etcdstore_put_op(const struct etcdstore_key *key, const struct bytes *value);
 enum etcdstore_space etcdstore_space(const struct etcd_store *self, uint16_t port);
 uint32_t etcdstore_number(const struct etcd_store *self);
 bool etcdstore_is_own(const struct etcd_store *self, uint32_t node);
@@ -206,7 +206,7 @@ void etcdstore_take_notices(struct etcd_store *self);
 dibs_status etcdstore_catch_up(struct etcd_store *self, dibs_err *err);
 /* Note that etcd did not answer: the next requests of a server fail at once instead of waiting for it. */
 void etcdstore_note_silence(struct etcd_store *self, const dibs_err *why);
-dibs_status etcdstore_listen(struct etcd_store *self, dibs_err *err);
+dibs_status etcdstore_fail_if_silent(struct etcd_store *self, dibs_err *err);
 
 /* scope.c: change or remove a pool. TAKEN: a port would change its scope while a host has a claim on it. */
 dibs_status etcdstore_change_pool(struct store *store, const dibs_pool *pool, bool is_removed, dibs_err *err);

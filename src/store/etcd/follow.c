@@ -13,19 +13,17 @@
 #include "base/banned.h"
 
 enum {
-    CATCH_UP_MS = 100,     /* wait for the commit that came first; after that, read the whole copy again */
-    CONFIRM_MS = 200,      /* a copy without notices for this long may be stale: a member can stall */
-    CONFIRM_MOST_MS = 500, /* timeout of that check; without an answer the copy is used unchanged */
+    CATCH_UP_MS = 100,        /* wait for the commit that came first; after that, read the whole copy again */
+    CONFIRM_MS = 200,         /* a copy without notices for this long may be stale: a member can stall */
+    CONFIRM_TIMEOUT_MS = 500, /* timeout of that check; without an answer the copy is used unchanged */
     CONFIRMS_MAX = 3,
     SILENT_MS = 1000, /* after a request timed out, others fail at once for this long */
 };
 
-/* ---- one change ---- */
-
 /* Remove the claims and cooling slots of a block from the copy. */
 static dibs_status clear_block(struct etcd_store *self, enum etcdstore_space space, uint16_t block)
 {
-    struct memory_tables *tables = &self->near.tables;
+    struct memory_tables *tables = &self->copy.tables;
     struct memory_table *t = &tables->table[SLOTS];
     dibs_status s = DIBS_OK;
 
@@ -83,13 +81,13 @@ static bool change_name(struct etcd_store *self, enum etcdstore_space space, str
 
     if (!etcdstore_read_name(self, rest, &key))
         return false;
-    const struct name_record *known = memory_get(&self->near.tables, NAMES, &key);
+    const struct name_record *known = memory_get(&self->copy.tables, NAMES, &key);
     if (known && known->revision >= event->kv.mod_revision)
         return true;
     self->state.n_elsewhere++;
     if (!event->is_delete)
         return etcdstore_apply(self, space, &event->kv, NULL) == DIBS_OK;
-    return memory_erase(&self->near.tables, NAMES, &key, NULL) == DIBS_OK;
+    return memory_erase(&self->copy.tables, NAMES, &key, NULL) == DIBS_OK;
 }
 
 /* Apply the creation or end of a node's lease. */
@@ -137,7 +135,7 @@ static void take_changes(struct etcd_store *self, enum etcdstore_space space, co
     if (!self->is_loaded) {
         note_elsewhere(self);
     }
-    memory_commit(&self->near.tables);
+    memory_commit(&self->copy.tables);
 }
 
 static void host_changed(void *ctx, const struct etcd_event *events, size_t n, int64_t revision)
@@ -261,7 +259,7 @@ static bool catch_up(struct etcd_store *self, uint64_t n_elsewhere, int64_t revi
 enum currency { IS_CURRENT, IS_BEHIND, IS_UNSURE };
 
 /* Ask etcd whether the copy is current. Names are left out: there may be many. */
-static enum currency look_whether_current(struct etcd_store *self)
+static enum currency check_currency(struct etcd_store *self)
 {
     struct etcdstore_key tail = etcdstore_key(self, SPACE_HOST, 't');
     struct etcdstore_key pools = etcdstore_key(self, SPACE_CLUSTER, 'p');
@@ -273,12 +271,12 @@ static enum currency look_whether_current(struct etcd_store *self)
         etcdstore_not_newer(&pools, &pools_end, self->pools_revision),
         etcdstore_not_newer(&blocks, &blocks_end, self->revision),
     };
-    const struct etcd_op tail_now = etcdstore_look(&tail);
+    const struct etcd_op tail_now = etcdstore_read_op(&tail);
     const struct etcd_txn txn = { compares,  portbits_count(&self->shared) > 0 ? 3 : 2,
                                   &tail_now, 1,
                                   &tail_now, 1 };
     const struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
-    struct etcd_call call = { .deadline_ms = clock_monotonic_ms() + CONFIRM_MOST_MS };
+    struct etcd_call call = { .deadline_ms = clock_monotonic_ms() + CONFIRM_TIMEOUT_MS };
     struct etcd_answer answer = { 0 };
     dibs_status s = etcd_do(self->etcd, &call, &op, &answer, NULL);
     bool is_current = answer.result.succeeded;
@@ -300,7 +298,7 @@ static void confirm(struct etcd_store *self)
         if (!self->state.needs_revalidation && now_ms - self->confirmed_ms < CONFIRM_MS)
             return;
         self->state.needs_revalidation = false;
-        enum currency currency = look_whether_current(self);
+        enum currency currency = check_currency(self);
         if (currency == IS_BEHIND) {
             self->is_loaded =
                 self->is_loaded && catch_up(self, n_elsewhere, revision) && i + 1 < CONFIRMS_MAX;
@@ -308,7 +306,7 @@ static void confirm(struct etcd_store *self)
             continue;
         }
         /* If etcd does not answer, delay the next check: it would wait as long. */
-        self->confirmed_ms = clock_monotonic_ms() + (currency == IS_UNSURE ? 4 * CONFIRM_MOST_MS : 0);
+        self->confirmed_ms = clock_monotonic_ms() + (currency == IS_UNSURE ? 4 * CONFIRM_TIMEOUT_MS : 0);
         return;
     }
 }
@@ -324,12 +322,12 @@ void etcdstore_note_silence(struct etcd_store *self, const dibs_err *why)
 
 /* Fail at once after a request has timed out: a daemon has one thread, and its clients must learn in time
  * that they may have lost their ports. Check from time to time whether etcd answers again. */
-dibs_status etcdstore_listen(struct etcd_store *self, dibs_err *err)
+dibs_status etcdstore_fail_if_silent(struct etcd_store *self, dibs_err *err)
 {
     if (!self->is_watched || self->silent_ms == 0)
         return DIBS_OK;
     if (clock_monotonic_ms() - self->silent_ms >= SILENT_MS) {
-        bool is_answered = look_whether_current(self) != IS_UNSURE;
+        bool is_answered = check_currency(self) != IS_UNSURE;
 
         self->silent_ms = is_answered ? 0 : clock_monotonic_ms();
     }
@@ -344,7 +342,7 @@ static dibs_status load_again(struct etcd_store *self, dibs_err *err)
 {
     dibs_err local = { 0 };
     dibs_err *why = err ? err : &local;
-    dibs_status s = etcdstore_listen(self, why);
+    dibs_status s = etcdstore_fail_if_silent(self, why);
 
     if (s != DIBS_OK)
         return s;
@@ -359,7 +357,7 @@ static dibs_status refresh(struct etcd_store *self, dibs_err *err)
 {
     struct etcdstore_key key = etcdstore_key(self, SPACE_HOST, 't');
     struct etcd_call call = etcdstore_call(self);
-    struct etcd_op look = etcdstore_look(&key);
+    struct etcd_op look = etcdstore_read_op(&key);
     struct etcd_answer answer = { 0 };
     dibs_status s = self->is_loaded ? etcd_do(self->etcd, &call, &look, &answer, err) : DIBS_OK;
     bool is_current = self->is_loaded && answer.revision == self->revision;

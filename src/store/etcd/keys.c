@@ -89,12 +89,12 @@ struct etcd_compare etcdstore_not_newer(const struct etcdstore_key *first, const
                                   .number = revision + 1 };
 }
 
-struct etcd_op etcdstore_look(const struct etcdstore_key *key)
+struct etcd_op etcdstore_read_op(const struct etcdstore_key *key)
 {
     return (struct etcd_op){ .kind = ETCD_RANGE, .key = etcdstore_key_bytes(key) };
 }
 
-struct etcd_op etcdstore_put(const struct etcdstore_key *key, const struct bytes *value)
+struct etcd_op etcdstore_put_op(const struct etcdstore_key *key, const struct bytes *value)
 {
     return (struct etcd_op){ .kind = ETCD_PUT,
                              .key = etcdstore_key_bytes(key),
@@ -116,10 +116,8 @@ enum etcdstore_space etcdstore_space(const struct etcd_store *self, uint16_t por
 
 uint32_t etcdstore_number(const struct etcd_store *self)
 {
-    return (uint32_t) (self->near.base.id_base >> STORE_ID_SHIFT);
+    return (uint32_t) (self->copy.base.id_base >> STORE_ID_SHIFT);
 }
-
-/* ---- nodes ---- */
 
 bool etcdstore_is_own(const struct etcd_store *self, uint32_t node)
 {

@@ -25,9 +25,9 @@ enum {
     RETRY_SHARE = 12,  /* retry after a twelfth of it */
     MARGIN_SHARE = 10, /* a tenth is not relied on: clocks run at different rates */
     CALL_LEAST_MS = 500,
-    JOIN_TRIES = 8,          /* each failed because of another process's change */
-    STRANGER_MORE_MS = 3000, /* wait beyond the TTL: etcd removes expired leases with a delay */
-    STRANGER_LOOK_MS = 200,
+    JOIN_TRIES = 8,            /* each failed because of another process's change */
+    OTHER_BOOT_MORE_MS = 3000, /* wait beyond the TTL: etcd removes expired leases with a delay */
+    OTHER_BOOT_POLL_MS = 200,
 };
 
 struct etcdstore_lease {
@@ -35,10 +35,11 @@ struct etcdstore_lease {
     bool has_thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool is_ending, needs_revalidation; /* guarded by the lock, with: */
-    int64_t incarnation;                /* 0: the lease has ended, and there is no new one yet */
-    int64_t until_ms; /* CLOCK_BOOTTIME: no other node may consider it ended before this time */
-    uint64_t n_ended; /* incarnations lost */
+    /* Guarded by the lock: */
+    bool is_ending, needs_revalidation;
+    int64_t incarnation; /* 0: the lease has ended, and there is no new one yet */
+    int64_t until_ms;    /* CLOCK_BOOTTIME: no other node may consider it ended before this time */
+    uint64_t n_ended;    /* incarnations lost */
     char trouble[256];
     /* Used by the thread only, once it runs: */
     struct etcd *etcd;
@@ -60,7 +61,7 @@ static struct etcd_call call_within(const struct etcdstore_lease *self)
 
 /* ---- state for other threads ---- */
 
-static void tell(const struct etcdstore_lease *self)
+static void notify(const struct etcdstore_lease *self)
 {
     const uint64_t one = 1;
 
@@ -78,7 +79,7 @@ static void note_life(struct etcdstore_lease *self, int64_t incarnation, int64_t
     (void) pthread_mutex_unlock(&self->lock);
     self->ttl_s = ttl_s;
     if (is_new)
-        tell(self);
+        notify(self);
 }
 
 static void note_end(struct etcdstore_lease *self)
@@ -91,7 +92,7 @@ static void note_end(struct etcdstore_lease *self)
     (void) pthread_mutex_unlock(&self->lock);
     self->id = 0;
     if (is_new)
-        tell(self);
+        notify(self);
 }
 
 static void note_trouble(struct etcdstore_lease *self, const dibs_err *err)
@@ -139,11 +140,11 @@ struct found {
     bool is_ours;               /* created by this boot */
 };
 
-static dibs_status look(struct etcdstore_lease *self, struct found *out, dibs_err *err)
+static dibs_status read_lease_key(struct etcdstore_lease *self, struct found *out, dibs_err *err)
 {
     AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
     struct etcd_call call = call_within(self);
-    struct etcd_op op = etcdstore_look(&self->key);
+    struct etcd_op op = etcdstore_read_op(&self->key);
     dibs_status s = etcd_do(self->etcd, &call, &op, &answer, err);
 
     *out = (struct found){ 0 };
@@ -183,7 +184,7 @@ static dibs_status make(struct etcdstore_lease *self, dibs_err *err)
     if (value.is_lost)
         return err_set(err, DIBS_FAILURE, "joining the cluster: out of memory");
     struct etcd_compare none = etcdstore_same(&self->key, 0);
-    struct etcd_op put = etcdstore_put(&self->key, &value);
+    struct etcd_op put = etcdstore_put_op(&self->key, &value);
     put.lease = id;
     struct etcd_txn txn = { .compares = &none, .n_compares = 1, .then = &put, .n_then = 1 };
     struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
@@ -198,9 +199,9 @@ static dibs_status make(struct etcdstore_lease *self, dibs_err *err)
     /* If the Txn was done after all, the key is deleted with its lease. */
     call = call_within(self);
     (void) etcd_lease_revoke(self->etcd, &call, id, NULL);
-    return s != DIBS_OK
-               ? s
-               : err_trouble(err, DIBS_TROUBLE_LOCKED, "others join the cluster as '%s'", self->node);
+    return s != DIBS_OK ? s
+                        : err_trouble(err, DIBS_TROUBLE_LOCKED, "another process joins the cluster as '%s'",
+                                      self->node);
 }
 
 /* Try once to continue or create the lease. TAKEN: a host of another boot has the name now. */
@@ -210,7 +211,7 @@ static dibs_status join(struct etcdstore_lease *self, dibs_err *err)
     dibs_status s = DIBS_OK;
 
     for (int i = 0; i < JOIN_TRIES; i++) {
-        s = look(self, &found, err);
+        s = read_lease_key(self, &found, err);
         if (s == DIBS_OK && found.incarnation != 0 && !found.is_ours)
             return err_set(
                 err, DIBS_TAKEN,
@@ -231,16 +232,14 @@ static dibs_status join(struct etcdstore_lease *self, dibs_err *err)
 static dibs_status join_patiently(struct etcdstore_lease *self, dibs_err *err)
 {
     dibs_status s = join(self, err);
-    int64_t until_ms = clock_monotonic_ms() + self->ttl_s * 1000 + STRANGER_MORE_MS;
+    int64_t until_ms = clock_monotonic_ms() + self->ttl_s * 1000 + OTHER_BOOT_MORE_MS;
 
     while (s == DIBS_TAKEN && clock_monotonic_ms() < until_ms) {
-        (void) nanosleep(&(struct timespec){ .tv_nsec = STRANGER_LOOK_MS * 1000000L }, NULL);
+        (void) nanosleep(&(struct timespec){ .tv_nsec = OTHER_BOOT_POLL_MS * 1000000L }, NULL);
         s = join(self, err);
     }
     return s;
 }
-
-/* ---- the thread ---- */
 
 /* Renew, check or replace the lease. Return the time until the next call. */
 static int64_t keep(struct etcdstore_lease *self, bool needs_revalidation)
@@ -252,7 +251,7 @@ static int64_t keep(struct etcdstore_lease *self, bool needs_revalidation)
 
     get_state(self, &now);
     if (needs_revalidation) /* a key can be deleted without its lease */
-        s = look(self, &found, &err);
+        s = read_lease_key(self, &found, &err);
     if (now.incarnation == 0 || (needs_revalidation && s == DIBS_OK && found.incarnation != now.incarnation))
         s = DIBS_NOT_FOUND;
     else if (s == DIBS_OK)

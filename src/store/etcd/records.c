@@ -4,8 +4,6 @@
 
 #include "base/banned.h"
 
-/* ---- fields ---- */
-
 enum {
     PACK_VERSION = 1,
     NUMBER_BYTES_MAX = 10,
@@ -145,8 +143,6 @@ void field_boot_id(struct fields *f, char *text, size_t size)
         uuid_write(bytes, text);
 }
 
-/* ---- records ---- */
-
 /* Define both directions of a record from the list of its fields. */
 #define DEFINE_PACK(kind, type)                             \
     void pack_##kind(struct bytes *out, const type *record) \
@@ -173,8 +169,6 @@ static void tail_fields(struct fields *f, struct node_tail *tail)
     tail->nonce = field_uint(f, tail->nonce, UINT64_MAX);
 }
 DEFINE_PACK(tail, struct node_tail)
-
-/* ---- events ---- */
 
 /* The flags of a packed event. */
 enum {
@@ -265,8 +259,6 @@ bool unpack_events(struct etcd_bytes from, bool (*fn)(void *ctx, const struct ev
     }
     return fields_are_done(&f);
 }
-
-/* ---- names, pools, answers, sightings ---- */
 
 static void name_fields(struct fields *f, struct name_record *name)
 {

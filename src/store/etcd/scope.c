@@ -26,7 +26,7 @@ static bool is_any(const struct portbits *ports)
 
 static void find_shared(const struct etcd_store *self, struct portbits *out)
 {
-    const struct memory_table *t = &self->near.tables.table[POOLS];
+    const struct memory_table *t = &self->copy.tables.table[POOLS];
 
     memset(out, 0, sizeof *out);
     for (size_t i = 0; i < t->n; i++) {
@@ -53,8 +53,6 @@ void etcdstore_scope_end(struct etcd_store *self)
     memset(&self->rescoped, 0, sizeof self->rescoped);
 }
 
-/* ---- the fence ---- */
-
 static dibs_status put_fence(struct etcd_store *self, dibs_err *err)
 {
     AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
@@ -80,7 +78,7 @@ static dibs_status put_fence(struct etcd_store *self, dibs_err *err)
         /* A host enrolled after our last read would be left out. A host that enrols later sees the fence. */
         etcdstore_not_newer(&nodes, &nodes_end, self->nodes_revision),
     };
-    struct etcd_op put = etcdstore_put(&fence, &value);
+    struct etcd_op put = etcdstore_put_op(&fence, &value);
     put.lease = self->fence_lease;
     struct etcd_txn txn = { .compares = same, .n_compares = 2, .then = &put, .n_then = 1 };
     struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
@@ -162,7 +160,7 @@ static dibs_status refuse(const dibs_claim *claim, const char *node, dibs_err *e
 static bool is_claimed_here(const struct etcd_store *self, const struct portbits *ports,
                             const dibs_claim **out)
 {
-    const struct memory_table *t = &self->near.tables.table[CLAIMS];
+    const struct memory_table *t = &self->copy.tables.table[CLAIMS];
 
     for (size_t i = 0; i < t->n; i++) {
         *out = &((const struct claim_record *) t->item[i])->claim;
@@ -196,8 +194,6 @@ static dibs_status check_free(struct etcd_store *self, const struct portbits *po
     return s == DIBS_OK && search.is_found ? refuse(&search.found.claim, node, err) : s;
 }
 
-/* ---- changing a pool ---- */
-
 /* Fence and check the ports that change their scope. The copy already has the new pools. */
 static dibs_status rescope(struct etcd_store *self, dibs_err *err)
 {
@@ -221,14 +217,14 @@ static dibs_status rescope(struct etcd_store *self, dibs_err *err)
 dibs_status etcdstore_change_pool(struct store *store, const dibs_pool *pool, bool is_removed, dibs_err *err)
 {
     struct etcd_store *self = etcdstore_of(store);
-    size_t n_journal = self->near.tables.n_journal;
+    size_t n_journal = self->copy.tables.n_journal;
     dibs_status s = is_removed ? store_memory_ops.erase(store, POOLS, pool, err)
                                : store_memory_ops.put(store, POOLS, pool, err);
 
     if (s == DIBS_OK)
         s = rescope(self, err);
     if (s != DIBS_OK) {
-        memory_undo(&self->near.tables, n_journal);
+        memory_undo(&self->copy.tables, n_journal);
         etcdstore_scope_undone(self);
     }
     return s;

@@ -10,8 +10,6 @@
 
 #include "base/banned.h"
 
-/* ---- the kinds of records ---- */
-
 static int order(uint64_t a, uint64_t b)
 {
     return a < b ? -1 : a > b;
@@ -81,8 +79,6 @@ const struct memory_kind memory_kinds[RECORD_KINDS] = {
     [SIGHTINGS] = { sizeof(struct sighting_record), PER_HOST, by_number },
     [ANSWERS] = { sizeof(struct answer_record), (size_t) 4 * DIBS_EVENTS_KEPT, by_key },
 };
-
-/* ---- tables ---- */
 
 void memory_tables_done(struct memory_tables *tables)
 {

@@ -61,8 +61,6 @@ static int wait_for_lock(void *ctx, int tries)
     return 1;
 }
 
-/* ---- path ---- */
-
 /* Write the URI that opens `path` as an immutable file, and return it. */
 #define URI_BYTES (3 * 1024 + 64)
 static const char *bare_uri(const char *path, char out[URI_BYTES])
@@ -168,8 +166,6 @@ static dibs_status prepare_place(const struct sqlite_store *self, char dir[1024]
     return s == DIBS_OK ? refuse_remote(self, dir, err) : s;
 }
 
-/* ---- file ---- */
-
 /* Report a file whose application id is not ours, though its tables may be. */
 static dibs_status foreign(const struct sqlite_store *self, sqlite3 *db, dibs_err *err)
 {
@@ -227,7 +223,7 @@ int sqlite_read_header(const struct sqlite_store *self, uint8_t header[SQLITE_HE
 }
 
 /* Check the tables without the log, and without changing a file. */
-static dibs_status look_inside(const struct sqlite_store *self, dibs_err *err)
+static dibs_status check_bare_tables(const struct sqlite_store *self, dibs_err *err)
 {
     char uri[URI_BYTES];
     sqlite3 *db = NULL;
@@ -249,7 +245,7 @@ static dibs_status make_file(const struct sqlite_store *self, dibs_err *err)
 }
 
 /* Check the bare file before SQLite opens it, so that a foreign file is not touched in any way. */
-static dibs_status look_at_file(struct sqlite_store *self, dibs_err *err)
+static dibs_status check_file(struct sqlite_store *self, dibs_err *err)
 {
     uint8_t header[SQLITE_HEADER_BYTES] = { 0 };
     struct stat st = { 0 };
@@ -280,7 +276,7 @@ static dibs_status look_at_file(struct sqlite_store *self, dibs_err *err)
     uint32_t version = sqlite_big_endian(header + 60);
     if (application_id == SQLITE_APPLICATION_ID)
         return sqlite_check_version(self, version, err);
-    return application_id == 0 && version == 0 ? DIBS_OK : look_inside(self, err);
+    return application_id == 0 && version == 0 ? DIBS_OK : check_bare_tables(self, err);
 }
 
 dibs_status sqlite_exec(struct sqlite_store *self, const char *sql, const char *doing, dibs_err *err)
@@ -431,7 +427,7 @@ static dibs_status check_marks(struct sqlite_store *self, int64_t *version, dibs
 static dibs_status open_file(struct sqlite_store *self, const char *dir, dibs_err *err)
 {
     int64_t salt = 0;
-    dibs_status s = look_at_file(self, err);
+    dibs_status s = check_file(self, err);
 
     self->version = 0;
     if (s == DIBS_OK)
@@ -480,7 +476,7 @@ static dibs_status open_to_read(struct sqlite_store *self, const char *dir, dibs
     return DIBS_UNAVAILABLE;
 }
 
-static dibs_status open_as_can_be(struct sqlite_store *self, const char *dir, dibs_err *err)
+static dibs_status open_writable_or_not(struct sqlite_store *self, const char *dir, dibs_err *err)
 {
     dibs_err *why = &self->why_read_only;
     dibs_status s = DIBS_OK;
@@ -503,10 +499,10 @@ dibs_status sqlite_reopen(struct sqlite_store *self, dibs_err *err)
     sqlite_resolve(self->path);
     dibs_status s = prepare_place(self, dir, err);
     if (s == DIBS_OK)
-        s = open_as_can_be(self, dir, err);
+        s = open_writable_or_not(self, dir, err);
     if (sqlite_has_moved(self)) {
         sqlite_disconnect(self);
-        s = open_as_can_be(self, dir, err);
+        s = open_writable_or_not(self, dir, err);
     }
     if (s == DIBS_OK)
         sqlite_resolve(self->path); /* for a new ledger: its path must outlive a chdir() */

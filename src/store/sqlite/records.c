@@ -16,9 +16,8 @@ enum field_type { NUMBER, TEXT, SECRET, BINDINGS, ADDRESS, RANGES };
 struct field {
     enum field_type type;
     size_t offset, bytes;
-    int64_t low, high; /* limits of a NUMBER */
-    const char
-        *column; /* name, for a column of a later version, which a read-only or damaged ledger may lack */
+    int64_t low, high;  /* limits of a NUMBER */
+    const char *column; /* name of a newer column, which a read-only or damaged ledger may lack */
 };
 
 #define FIELD(record, member) offsetof(record, member), sizeof(((record *) 0)->member)
@@ -143,8 +142,6 @@ static const struct kind {
                   SQL_ANSWER_PUT, 0 },
 };
 
-/* ---- one field ---- */
-
 /* The low bytes of an int64_t, in this machine's byte order. */
 #define LOW_BYTES(value, bytes) \
     ((char *) &(value) + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof(value) - (bytes) : 0))
@@ -242,8 +239,6 @@ static void bind_field(const struct field *f, sqlite3_stmt *stmt, int at, const 
         break;
     }
 }
-
-/* ---- a record ---- */
 
 /* Return the column of a field; -1: the row has none. */
 static int column_of(sqlite3_stmt *stmt, const struct kind *k, int i)

@@ -81,7 +81,7 @@ static void salvage_auto(struct salvage *r)
 /* ---- the damaged ledger ---- */
 
 /* Check the file. An empty one gets a page of zeros: else SQLite treats it as new and deletes its log. */
-static dibs_status look_at_file(struct salvage *r)
+static dibs_status check_file(struct salvage *r)
 {
     struct stat st = { 0 };
 
@@ -132,7 +132,7 @@ static dibs_status check_owner(struct salvage *r)
 }
 
 /* Empty the log into the file and keep the write lock. OK without r->is_held: the file cannot be used. */
-static dibs_status hold(struct salvage *r)
+static dibs_status lock_old(struct salvage *r)
 {
     struct sqlite_store *old = &r->old;
 
@@ -157,7 +157,7 @@ static dibs_status hold(struct salvage *r)
 
 static dibs_status open_old(struct salvage *r)
 {
-    dibs_status s = look_at_file(r);
+    dibs_status s = check_file(r);
 
     if (s == DIBS_OK)
         s = sqlite_connect(&r->old, r->err);
@@ -166,7 +166,7 @@ static dibs_status open_old(struct salvage *r)
     /* Only with this does SQLite read a file that is shorter than its header says. */
     (void) sqlite3_exec(r->old.db, "PRAGMA writable_schema=ON", NULL, NULL, NULL);
     s = check_owner(r);
-    return s == DIBS_OK ? hold(r) : s;
+    return s == DIBS_OK ? lock_old(r) : s;
 }
 
 /* ---- the new ledger ---- */
@@ -221,8 +221,6 @@ static dibs_status finish(struct salvage *r)
         s = give_to_owner(r);
     return s == DIBS_OK ? sync_path(r, r->new_path) : s;
 }
-
-/* ---- the records ---- */
 
 static struct sqlite_store *target(const struct salvage *r)
 {
@@ -374,7 +372,7 @@ static dibs_status match_names(struct salvage *r)
 
 /* Make the owner of the damaged file the principal of claims whose principal is unknown. In a user namespace
  * the file shows another uid than the one that other processes see for the actor. */
-static dibs_status own_the_unknown(struct salvage *r)
+static dibs_status set_unknown_principals(struct salvage *r)
 {
     struct stat st = { 0 };
     char sql[128];
@@ -453,7 +451,7 @@ static dibs_status salvage_records(struct salvage *r)
     if (s == DIBS_OK)
         s = match_names(r);
     if (s == DIBS_OK)
-        s = own_the_unknown(r);
+        s = set_unknown_principals(r);
     if (s == DIBS_OK)
         s = put_event(r);
     return s == DIBS_OK ? r->store->ops->commit(r->store, r->err) : s; /* closing it rolls back */

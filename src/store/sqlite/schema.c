@@ -84,8 +84,6 @@ static const struct migration {
  * tests/unit/test_sqlite_upgrade.c compare it with a new and a migrated ledger. */
 #define SCHEMA_DIGEST 0x33ff2942395db553u
 
-/* ---- creating ---- */
-
 static dibs_status make_salt(struct sqlite_store *self, dibs_err *err)
 {
     char text[96];
@@ -113,8 +111,6 @@ dibs_status sqlite_migrate(struct sqlite_store *self, int64_t version, dibs_err 
     }
     return s == DIBS_OK && version == 0 ? make_salt(self, err) : s;
 }
-
-/* ---- recognising ---- */
 
 bool sqlite_is_ours(sqlite3 *db)
 {

@@ -22,14 +22,14 @@ const char *const sqlite_sql_text[SQL_COUNT] = {
 /* ---- errors ---- */
 
 /* Return whether the error is a state of this process or machine, not of the ledger. */
-static bool is_passing(int os_errno)
+static bool is_transient(int os_errno)
 {
     return os_errno == EMFILE || os_errno == ENFILE || os_errno == ENOMEM || os_errno == EIO;
 }
 
 static dibs_trouble trouble_of(int rc, int os_errno)
 {
-    if (((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) && is_passing(os_errno))
+    if (((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) && is_transient(os_errno))
         return DIBS_TROUBLE_NONE;
     switch (rc & 0xff) {
     case SQLITE_BUSY:
@@ -237,7 +237,7 @@ static dibs_status commit(struct store *store, dibs_err *err)
     return s;
 }
 
-static dibs_status divide(struct store *store, enum sqlite_sql which, dibs_err *err)
+static dibs_status run_savepoint(struct store *store, enum sqlite_sql which, dibs_err *err)
 {
     struct sqlite_store *self = sqlite_of(store);
 
@@ -246,20 +246,20 @@ static dibs_status divide(struct store *store, enum sqlite_sql which, dibs_err *
 
 static dibs_status save(struct store *store, dibs_err *err)
 {
-    return divide(store, SQL_SAVE, err);
+    return run_savepoint(store, SQL_SAVE, err);
 }
 
 static dibs_status undo(struct store *store, dibs_err *err)
 {
     /* A failure may have ended the whole transaction already: then nothing is left to undo. */
-    dibs_status s = divide(store, SQL_UNDO, err);
+    dibs_status s = run_savepoint(store, SQL_UNDO, err);
 
-    return s == DIBS_OK ? divide(store, SQL_FORGET, err) : s;
+    return s == DIBS_OK ? run_savepoint(store, SQL_FORGET, err) : s;
 }
 
 static dibs_status forget(struct store *store, dibs_err *err)
 {
-    return divide(store, SQL_FORGET, err);
+    return run_savepoint(store, SQL_FORGET, err);
 }
 
 static uint64_t changes(struct store *store)
@@ -459,7 +459,7 @@ static void set_unsound(struct ledger_health *health, const char *why)
 }
 
 /* Check everything in one statement. A failure makes the ledger unsound, and its numbers stay 0. */
-static dibs_status look(struct sqlite_store *self, struct ledger_health *health, dibs_err *err)
+static dibs_status read_health(struct sqlite_store *self, struct ledger_health *health, dibs_err *err)
 {
     AUTO(sqlite_finalize_auto) sqlite3_stmt *stmt = NULL;
     int rc = sqlite3_prepare_v2(
@@ -499,15 +499,13 @@ static dibs_status health(struct store *store, struct ledger_health *out, dibs_e
 
     sqlite_set_deadline(self, 0);
     (void) text_copy(found.path, sizeof found.path, self->path);
-    dibs_status s = look(self, &found, err);
+    dibs_status s = read_health(self, &found, err);
     if (s == DIBS_OK && self->access == SQLITE_WRITES && found.is_sound)
         s = try_to_write(self, err);
     if (s == DIBS_OK)
         *out = found;
     return s;
 }
-
-/* ---- the store ---- */
 
 /* Accept any text: only open() can tell whether it is a usable path. */
 static dibs_status check(const char *uri, dibs_err *err)

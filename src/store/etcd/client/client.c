@@ -139,8 +139,6 @@ void refusal_read(int http_status, const char *body, size_t n, struct refusal *o
     out->is_not_done = http_status == HTTP_NOT_FOUND || http_status == HTTP_TOO_MANY;
 }
 
-/* ---- answers ---- */
-
 /* The result of one try. */
 enum verdict {
     ANSWERED,
@@ -358,8 +356,6 @@ static enum verdict log_in(struct etcd_try *a, size_t which)
     return verdict == UNCERTAIN ? RETRY : verdict;
 }
 
-/* ---- tries ---- */
-
 static enum verdict try_once(struct etcd_try *a, size_t which)
 {
     AUTO(web_answer_done) struct web_answer answer = { 0 };
@@ -431,8 +427,6 @@ dibs_status client_post(struct etcd *etcd, struct etcd_call *call, const struct 
     }
     return give_up(&a);
 }
-
-/* ---- life ---- */
 
 DEFINE_AUTO(struct etcd, etcd_close)
 

@@ -27,8 +27,6 @@ static bool is_alnum(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* ---- endpoints ---- */
-
 /* Check for labels of letters, digits and '-'. A name that ends in a number must be a valid IPv4 address. */
 static bool is_host_name(const char *host)
 {
@@ -92,8 +90,6 @@ static dibs_status parse_endpoint(struct etcd_config *c, const char *whole, dibs
     c->n_origins++;
     return DIBS_OK;
 }
-
-/* ---- prefix and parameters ---- */
 
 static dibs_status parse_prefix(struct etcd_config *c, const char *text, dibs_err *err)
 {
@@ -185,8 +181,6 @@ dibs_status etcd_config_check(const char *url, dibs_err *err)
 
     return etcd_config_parse(url, &config, err);
 }
-
-/* ---- user and password ---- */
 
 static dibs_status take_login(struct etcd_config *config, const char *user, const char *password,
                               dibs_err *err)

@@ -142,8 +142,6 @@ struct etcd_bytes etcd_prefix_end(struct etcd_bytes prefix, void *out)
     return ETCD_NO_END; /* only 0xff bytes: no key follows */
 }
 
-/* ---- answers ---- */
-
 enum { NESTING_MAX = 4 /* of Txns in Txns; we use two */ };
 
 void *read_room(struct reading *r, size_t n, size_t size)
@@ -162,8 +160,6 @@ void *read_room(struct reading *r, size_t n, size_t size)
         r->wrong = "out of memory";
     return at;
 }
-
-/* ---- fields ---- */
 
 /* Return a member; NULL if it is missing or null. */
 static const jsonr_value *field(const jsonr_value *object, const char *key)
@@ -268,8 +264,6 @@ struct etcd_kv read_kv(struct reading *r, const jsonr_value *object)
         .lease = read_int(r, object, "lease"),
     };
 }
-
-/* ---- results ---- */
 
 static void read_kvs(struct reading *r, const jsonr_value *object, struct etcd_result *out)
 {

@@ -97,7 +97,7 @@ static const char *understand(void *ctx, const jsonr_value *root)
     if (wrong)
         return wrong;
     if (!has_shape_of(&answer.result, d->op))
-        wrong = "it is not the answer to what was asked";
+        wrong = "it is not the answer to this request";
     if (!wrong) {
         d->call->is_news = answer.revision > d->etcd->seen_revision;
         wrong = check_revision(d->etcd, &answer);
@@ -151,7 +151,7 @@ static dibs_status do_numbered(struct etcd *etcd, struct etcd_call *call, const 
         return s;
     if (!answer.result.succeeded) { /* a Txn without a condition always succeeds */
         etcd_answer_done(&answer);
-        return err_set(err, DIBS_UNAVAILABLE, "etcd: an answer makes no sense");
+        return err_set(err, DIBS_UNAVAILABLE, "etcd: an answer is not valid");
     }
     *out = answer;
     out->result = answer.result.results[0];
@@ -163,8 +163,6 @@ dibs_status etcd_do(struct etcd *etcd, struct etcd_call *call, const struct etcd
 {
     return op->kind == ETCD_RANGE ? do_numbered(etcd, call, op, out, err) : do_once(etcd, call, op, out, err);
 }
-
-/* ---- pages ---- */
 
 /* Set the key to the successor of the page's last key: that key and a zero byte. */
 static bool step_behind(const struct etcd_result *page, struct bytes *key)
@@ -204,8 +202,6 @@ dibs_status etcd_read_pages(struct etcd *etcd, struct etcd_call *call, struct et
     return DIBS_OK;
 }
 
-/* ---- compaction ---- */
-
 static const char *understand_nothing(void *ctx, const jsonr_value *root)
 {
     (void) ctx;
@@ -231,8 +227,6 @@ dibs_status etcd_compact(struct etcd *etcd, struct etcd_call *call, int64_t revi
     return DIBS_OK;
 }
 
-/* ---- leases ---- */
-
 struct lease {
     int64_t id, ttl_s;
     bool is_end; /* the answer has only a header */
@@ -242,8 +236,7 @@ static const char *understand_lease(void *ctx, const jsonr_value *root)
 {
     struct lease *out = ctx;
     struct reading r = { 0 };
-    const jsonr_value *result =
-        jsonr_get(root, "result"); /* of a keepalive, which is a stream of one message */
+    const jsonr_value *result = jsonr_get(root, "result"); /* of a keepalive, a stream of one message */
     const jsonr_value *lease = result ? result : root;
     struct lease answer = { .id = read_int(&r, lease, "ID"), .ttl_s = read_int(&r, lease, "TTL") };
 

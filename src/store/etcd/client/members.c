@@ -12,8 +12,6 @@
 
 #include "base/banned.h"
 
-/* ---- one member ---- */
-
 static const char *read_status(void *ctx, const jsonr_value *root)
 {
     struct etcd_status *out = ctx;
@@ -71,8 +69,6 @@ bool quota_read(const char *text, size_t n, int64_t *out)
     *out = (int64_t) value;
     return true;
 }
-
-/* ---- all of them ---- */
 
 struct survey {
     struct etcd *etcd;

@@ -81,8 +81,6 @@ static void interrupted(struct etcd_watch *w, bool is_endpoints_fault)
     }
 }
 
-/* ---- messages ---- */
-
 static void report(struct etcd_watch *w, const struct message *m)
 {
     size_t n_known = 0;
@@ -245,8 +243,6 @@ static void begin(struct etcd_watch *w)
         interrupted(w, true);
 }
 
-/* ---- turns ---- */
-
 static void give_up(struct etcd_watch *w)
 {
     web_cancel(TAKE(w->call));
@@ -309,8 +305,6 @@ int etcd_watch_fd(const struct etcd_watch *w)
 {
     return web_fd(w->web);
 }
-
-/* ---- life ---- */
 
 static void copy_range(struct etcd_watch *w, const struct etcd_watch_options *options)
 {
