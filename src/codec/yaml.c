@@ -232,7 +232,7 @@ static dibs_status close_top(struct building *b, struct fy_event *event, dibs_er
 {
     const struct fy_mark *end = fy_event_end_mark(event);
 
-    if (b->depth == 0) /* libfyaml ends only what it has begun */
+    if (b->depth == 0) /* libfyaml ends only open nodes */
         return DIBS_OK;
     struct open *open = &b->stack[--b->depth];
     yaml_node *node = open->node;
@@ -299,7 +299,7 @@ static dibs_status take_event(struct building *b, struct fy_event *event, dibs_e
 /* ---- libfyaml's parser ---- */
 
 /* Discard messages: without a callback libfyaml writes to stderr, even with FYPCF_QUIET. */
-static void discard_message(struct fy_diag *diag, void *user, const char *buf, size_t len)
+static void drop_output(struct fy_diag *diag, void *user, const char *buf, size_t len)
 {
     (void) diag;
     (void) user;
@@ -379,9 +379,7 @@ static dibs_status build(struct building *b, const char *text, size_t len, dibs_
 
     if (s != DIBS_OK || !has_content(text, len))
         return s;
-    const struct fy_diag_cfg quiet = { .output_fn = discard_message,
-                                       .level = FYET_ERROR,
-                                       .module_mask = ~0u };
+    const struct fy_diag_cfg quiet = { .output_fn = drop_output, .level = FYET_ERROR, .module_mask = ~0u };
     struct fy_diag *diag = fy_diag_create(&quiet);
     if (!diag)
         return no_memory(b, err);

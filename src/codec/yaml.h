@@ -24,7 +24,7 @@ typedef struct yaml_node yaml_node;
 struct yaml_node {
     enum yaml_kind kind;
     enum yaml_style style; /* of a scalar: PLAIN, QUOTED, BLOCK_TEXT; of the others: FLOW, BLOCK */
-    bool is_alias;         /* reached by "*name": its content stands elsewhere */
+    bool is_alias;         /* reached by "*name": its content is elsewhere */
     uint32_t line, column; /* from 1 */
     size_t start, end;     /* bytes of the text; the end of a block list or map is the end of its last node */
     const char *text;      /* of a scalar, NUL-terminated; "" for an empty one */

@@ -291,7 +291,6 @@ dibs_status record_check_node(const char *name, bool may_have_part, dibs_err *er
         return DIBS_OK;
     return err_set(err, DIBS_INVALID,
                    "'%.80s' cannot be a host's name in a cluster: it has 1 to %d printable ASCII characters, "
-                   "without '/', "
-                   "'@' and spaces; set 'node'",
+                   "without '/', '@' and spaces; set 'node'",
                    name, DIBS_NODE_MAX);
 }

@@ -14,8 +14,7 @@ enum { BLOCK_PORTS = 64, BLOCKS = (DIBS_PORT_MAX + 1) / BLOCK_PORTS };
 struct block_reader {
     void *ctx;
     bool (*claim)(void *ctx, struct claim_record *row); /* false: stop reading */
-    bool (*damaged)(void *ctx,
-                    uint16_t port); /* a claim that cannot be decoded; port 0: its port is unknown */
+    bool (*damaged)(void *ctx, uint16_t port); /* an undecodable claim; port 0: its port is unknown */
     bool (*cooling)(void *ctx, const struct ledger_slot *slot);
 };
 struct block_writer {

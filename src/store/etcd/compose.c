@@ -92,8 +92,7 @@ static const void *record_of(const struct memory_change *change)
 static void principal_out(const struct etcd_store *self, uint32_t node,
                           char principal[DIBS_PRINCIPAL_MAX + 1])
 {
-    char *at = strrchr(principal,
-                       '@'); /* the last one: the principal of a container's user has another '@' before */
+    char *at = strrchr(principal, '@'); /* the last: a container's user has another '@' before */
 
     if (strncmp(principal, "uid:", 4) == 0 && at && !etcdstore_is_own(self, node))
         *at = '\0';
@@ -153,9 +152,7 @@ static struct etcdstore_key lost_key(const struct etcd_store *self, const char *
     return key;
 }
 
-enum {
-    CONTENT_MAX = 8 * BLOCK_PORTS
-}; /* entries of each kind: a port can have several addresses and protocols */
+enum { CONTENT_MAX = 8 * BLOCK_PORTS }; /* of each kind: a port has several addresses and protocols */
 struct content {
     const struct claim_record *claims[CONTENT_MAX];
     const struct ledger_slot *cooling[CONTENT_MAX];

@@ -11,10 +11,7 @@
 
 #include "base/banned.h"
 
-enum {
-    PAGE_KEYS = 256,
-    EVENTS_PAGE_KEYS = 2048
-}; /* keys of one page; a page of blocks has some megabytes at most */
+enum { PAGE_KEYS = 256, EVENTS_PAGE_KEYS = 2048 }; /* a page of blocks has some megabytes at most */
 
 struct etcd_call etcdstore_call(const struct etcd_store *self)
 {

@@ -39,7 +39,7 @@ enum {
     STORE_ID_SHIFT = 40, /* ids of a host start at its number shifted by this: 2^40 claims each */
 };
 
-/* Stands for a host name: the lowest number for the next new host. */
+/* Used in place of a host name: holds the lowest number for the next new host. */
 #define STORE_NEXT_NODE "@"
 /* Stored among the pools, whose changes every commit compares; no pool can have these names. */
 #define STORE_FENCE "~"
@@ -162,8 +162,8 @@ void etcdstore_lease_state(const struct etcd_store *self, struct ledger_lease *o
  * lease_notice. TAKEN: a host of another boot has that name, and renews its lease. */
 dibs_status etcdstore_lease_open(const struct etcd_store *store, int64_t ttl_ms, const char *boot_id,
                                  struct etcdstore_lease **out, dibs_err *err);
-void etcdstore_lease_close(
-    struct etcdstore_lease *lease); /* the lease lives until its TTL ends; NULL is fine */
+/* Stop renewing: the lease lives until its TTL ends. NULL is fine. */
+void etcdstore_lease_close(struct etcdstore_lease *lease);
 
 /* Check at once whether the lease has ended. */
 void etcdstore_lease_recheck(struct etcdstore_lease *lease);

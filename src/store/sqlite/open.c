@@ -31,7 +31,7 @@ void sqlite_set_deadline(struct sqlite_store *self, int64_t deadline_ms)
 }
 
 /* Sleep before the next attempt to get a lock: a random part of a quarter of the time waited so far, limited.
- * With pauses of 10 or 25 ms a thousand waiting processes kept the lock's holder from running. */
+ * With pauses of up to 10 or 25 ms a thousand waiting processes kept the lock's holder from running. */
 static void pause_waiting(const struct sqlite_store *self, int64_t since_ms)
 {
     enum { SHORTEST_US = 200, LONGEST_US = 100000 };

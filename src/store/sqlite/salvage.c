@@ -5,8 +5,8 @@
  * The lock on the ledger's directory keeps other processes from creating or salvaging it, and the ledger's
  * own write lock keeps them from changing it. A process that then gets that lock finds that the file has
  * moved, and opens the new one (begin() in sqlite_store.c). The log is empty while the lock is held, so
- * that one rename replaces everything: a killed salvage has changed nothing, or all. A file that SQLite
- * cannot use has no lock to hold.
+ * that one rename replaces everything: a killed salvage has changed nothing, or everything. A file that
+ * SQLite cannot use has no lock to hold.
  *
  * Each table is read from the front until an error, and then from the back. A claim whose record is
  * damaged or lost becomes a placeholder: a kept claim without a holder, which blocks its port until a user
@@ -462,10 +462,7 @@ static dibs_status salvage_records(struct salvage *r)
 /* Lock the new file against every process until the old log is gone: SQLite would apply that log to it. */
 static dibs_status lock_new(const struct salvage *r, int *out)
 {
-    enum {
-        PENDING_BYTE = 0x40000000,
-        LOCK_BYTES = 512
-    }; /* the bytes that SQLite locks: part of its file format */
+    enum { PENDING_BYTE = 0x40000000, LOCK_BYTES = 512 }; /* SQLite's locks, fixed by its file format */
     struct flock all = { .l_type = F_WRLCK, .l_start = PENDING_BYTE, .l_len = LOCK_BYTES };
     AUTO(fd_auto) int fd = open(r->new_path, O_RDWR | O_CLOEXEC);
 

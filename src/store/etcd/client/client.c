@@ -273,8 +273,7 @@ static enum verdict judge(struct etcd_try *a, size_t which, const struct web_ans
         a->call->fault = ETCD_FAULT_NONE;
         return ANSWERED;
     }
-    web_drop_connections(
-        a->etcd->web); /* the connection may be out of step: this may be the answer to another request */
+    web_drop_connections(a->etcd->web); /* this may be the answer to another request */
     a->call->fault = ETCD_FAULT_OTHER;
     (void) err_set(a->err, DIBS_UNAVAILABLE, "etcd: %s gave an answer that cannot be read: %s",
                    a->etcd->config.origin[which], wrong);

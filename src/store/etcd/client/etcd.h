@@ -6,8 +6,8 @@
  *
  * etcd may have done a request although no answer came: the call fails with fate ETCD_UNKNOWN, and the
  * caller must read to find out. A request still under way may be done even after that. So a Txn must
- * compare a key that it changes itself, and that a caller who gives it up changes as well: then it is done
- * at most once, and not after it was given up. */
+ * compare a key that it changes itself, and that a caller changes to cancel it: then it is done
+ * at most once, and not after it was cancelled. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -42,7 +42,7 @@ static void put_compare(struct jsonw *w, const struct etcd_compare *c)
     jsonw_key_string(w, "result", c->relation == ETCD_LESS ? "LESS" : "EQUAL");
     put_bytes(w, "key", c->key);
     put_bytes(w, "range_end", c->end);
-    /* Written even when 0: the name of this member tells what is compared. */
+    /* Written even when 0: its name selects the compared revision. */
     jsonw_key_int(w, is_create ? "create_revision" : "mod_revision", c->number);
     jsonw_end_object(w);
 }
@@ -142,7 +142,7 @@ struct etcd_bytes etcd_prefix_end(struct etcd_bytes prefix, void *out)
     return ETCD_NO_END; /* only 0xff bytes: no key follows */
 }
 
-enum { NESTING_MAX = 4 /* of Txns in Txns; we use two */ };
+enum { NESTING_MAX = 4 /* of nested Txns; we use two */ };
 
 void *read_room(struct reading *r, size_t n, size_t size)
 {
