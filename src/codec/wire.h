@@ -28,7 +28,7 @@ const char *words_at(const struct words *words, unsigned value);
 const char *wire_code_text(dibs_status code); /* "not_found" */
 /* Write "auto", "off" or the number. */
 void wire_band_text(int32_t band, char out[16]);
-/* Read that; false: invalid. */
+/* Read such a text; false: invalid. */
 bool wire_band_read(const char *text, int32_t *out);
 /* Return "can be claimed", ... */
 const char *wire_verdict_text(const dibs_port_report *report);

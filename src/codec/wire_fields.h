@@ -29,7 +29,7 @@ void fields_text(struct fields *f, const char *key, char *out, size_t size);
 void fields_message(struct fields *f, const char *key, char *out, size_t size);
 /* Read any bytes: the member, or its twin KEY_base64. */
 void fields_raw(struct fields *f, const char *key, char *out, size_t size);
-/* Return a text borrowed from the document. */
+/* Set *out to a text of the document (borrowed). */
 void fields_borrow(struct fields *f, const char *key, const char **out);
 void fields_int(struct fields *f, const char *key, int64_t least, int64_t most, int64_t *out);
 /* Read into an integer of any type. */
@@ -42,7 +42,7 @@ void fields_int(struct fields *f, const char *key, int64_t least, int64_t most, 
 void fields_bool(struct fields *f, const char *key, bool *out);
 void fields_ttl(struct fields *f, const char *key, int64_t *ms); /* "10m" */
 void fields_word(struct fields *f, const char *key, const struct words *words, unsigned *out);
-/* Return a borrowed text without control characters, which would control a terminal. */
+/* The same; refuse control characters, which would control a terminal. */
 void fields_shown(struct fields *f, const char *key, const char **out);
 /* Return the list and its length; absent: NULL and 0. `most` SIZE_MAX: any length. */
 const jsonr_value *fields_list(struct fields *f, const char *key, size_t most, size_t *n);
