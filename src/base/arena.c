@@ -8,7 +8,7 @@
 #include "base/banned.h"
 
 enum {
-    FIRST_BYTES = 2048 - 32, /* a request's document, or an answer of etcd to a group of them */
+    FIRST_BYTES = 2048 - 32, /* fits a request's document, or etcd's answer to a group of them */
     GROWTH_MAX = 256 << 10,  /* largest block: at most this much of the last one is unused */
 };
 
@@ -18,7 +18,7 @@ struct arena {
     max_align_t bytes[];
 };
 
-/* Each block is twice as large as the one before, so that a large document needs few. */
+/* Add a block twice as large as the one before, so that a large document needs few. */
 static struct arena *add_block(struct arena *last, size_t n)
 {
     size_t capacity = !last ? FIRST_BYTES : last->capacity < GROWTH_MAX ? last->capacity * 2 : GROWTH_MAX;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_BASE_BANNED_H
 #define DIBS_BASE_BANNED_H
-/* Included last by every .c of ours: calls that have a safer sibling do not compile. */
+/* Included last by every .c file: calls that have a safer alternative do not compile. */
 /* Fortified headers define these as macros. */
 #undef strcpy
 #undef strcat

@@ -7,7 +7,7 @@
 
 #include "base/banned.h"
 
-enum { CAPACITY_FIRST = 1024 }; /* a claim's answer fits */
+enum { CAPACITY_FIRST = 1024 }; /* fits the answer to a claim */
 
 char *bytes_grow(struct bytes *b, size_t n)
 {

@@ -13,7 +13,7 @@ struct bytes { /* zero: empty */
     bool is_lost;
 };
 
-/* Reserve `n` bytes behind the end, which the caller fills and adds to b->n; NULL: lost. */
+/* Reserve `n` bytes at the end, which the caller fills and adds to b->n; NULL: lost. */
 char *bytes_grow(struct bytes *b, size_t n);
 void bytes_done(struct bytes *b);
 

@@ -18,7 +18,7 @@
 static const struct {
     const char *name;
     int64_t ms;
-} units[] = { /* largest first: the formatter takes the first that divides */
+} units[] = { /* largest first: the formatter uses the first that divides */
               { "d", 86400000 },
               { "h", 3600000 },
               { "m", 60000 },
@@ -31,7 +31,7 @@ static struct timespec read_clock(clockid_t id)
 {
     struct timespec ts = { 0 };
 
-    /* Cannot fail for the clocks asked for here: each is older than any kernel we run on. */
+    /* Cannot fail: these clocks are older than any kernel that we support. */
     (void) clock_gettime(id, &ts);
     return ts;
 }
@@ -85,7 +85,7 @@ void clock_duration_format(int64_t ms, char out[24])
 {
     size_t i = 0;
 
-    /* Every unit divides zero; "0s" is what a person would write. */
+    /* Every unit divides zero; people write "0s". */
     if (ms == 0) {
         (void) snprintf(out, 24, "0s");
         return;

@@ -11,10 +11,10 @@ struct instant {
 
 /* Read both clocks. `boot_offset_ns`, the offset of our time namespace, is subtracted. */
 struct instant clock_now(int64_t boot_offset_ns);
-/* CLOCK_MONOTONIC, for deadlines inside one process. */
+/* Read CLOCK_MONOTONIC, for deadlines inside one process. */
 int64_t clock_monotonic_ms(void);
 int64_t clock_monotonic_us(void);
-/* From now to a time of that clock, at least 0; -1, without limit, for INT64_MAX. */
+/* Return the time from now until `at_ms` of that clock, at least 0; for INT64_MAX -1, no limit. */
 int64_t clock_until_ms(int64_t at_ms);
 
 /* Parse "500ms", "10s", "5m", "2h", "7d": digits and a unit; -1 for anything else or over `max_ms`. */

@@ -10,10 +10,10 @@
 
 #include "base/banned.h"
 
-/* Format the message and make it safe for a terminal: it may have foreign text in it. */
+/* Format the message and make it safe for a terminal: it may contain foreign text. */
 DIBS_PRINTF(2, 0) static void format(dibs_err *err, const char *fmt, va_list ap)
 {
-    char text[DIBS_ERR_MSG_MAX + 1]; /* a longer one gets an ellipsis */
+    char text[DIBS_ERR_MSG_MAX + 1]; /* a longer one ends in "..." */
 
     (void) vsnprintf(text, sizeof text, fmt, ap);
     (void) text_safe(text, err->msg, sizeof err->msg);

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Make space for one more of `size` bytes in an array that has `n`; false without memory. */
+/* Make room for one more item of `size` bytes in an array of `n`; false: out of memory. */
 static inline bool grow(void **items, size_t n, size_t *max, size_t size)
 {
     enum { FIRST = 16 };

@@ -49,7 +49,7 @@ static bool grow(struct hash_table *table)
 bool hash_table_add(struct hash_table *table, struct hash_table_item *item, uint64_t hash)
 {
     if (table->n >= table->max && !grow(table) && table->max == 0)
-        return false; /* a full one without memory only gets slower */
+        return false; /* a full table without memory only gets slower */
     struct hash_table_item **to = chain_of(table, hash);
     item->hash = hash;
     item->next = *to;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The first member of what is in a table. */
+/* The first member of every item. */
 struct hash_table_item {
     struct hash_table_item *next;
     uint64_t hash;
@@ -17,17 +17,17 @@ struct hash_table { /* zero: empty */
     size_t n, max; /* max is 0 or a power of two */
 };
 
-/* Of two texts; `second` may be NULL. */
+/* Hash two texts; `second` may be NULL. */
 uint64_t hash_table_hash(const char *first, const char *second);
-/* False without memory. */
+/* False: out of memory. */
 bool hash_table_add(struct hash_table *table, struct hash_table_item *item, uint64_t hash);
-/* The first with that hash, and the next after one; NULL: there is none. */
+/* Return the first item with that hash, or the next one after `item`; NULL: none. */
 struct hash_table_item *hash_table_first(const struct hash_table *table, uint64_t hash);
 struct hash_table_item *hash_table_next(const struct hash_table_item *item);
-/* An item that is in no table is fine. */
+/* Remove an item; it need not be in the table. */
 void hash_table_remove(struct hash_table *table, struct hash_table_item *item);
-/* Call `fn` for every item; it may remove that one. */
+/* Call `fn` for every item; it may remove that item. */
 void hash_table_each(struct hash_table *table, void (*fn)(void *ctx, struct hash_table_item *item),
                      void *ctx);
-void hash_table_done(struct hash_table *table); /* the items are their owner's */
+void hash_table_done(struct hash_table *table); /* the owner frees the items */
 #endif

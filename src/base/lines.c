@@ -24,7 +24,7 @@ const char *lines_take(struct bytes *rest, const char *piece, size_t n,
 
         if (part > LINE_MAX_BYTES - rest->n)
             return "a message is too large";
-        if (end && rest->n == 0) { /* whole as it is */
+        if (end && rest->n == 0) { /* the piece has the whole line */
             wrong = take_line(piece, part, take, ctx);
         } else {
             bytes_add(rest, piece, part);

@@ -10,11 +10,11 @@
 
 #include "base/banned.h"
 
-enum { TURN_EVENTS = 256 }; /* what is ready beyond that comes first in the next turn */
+enum { TURN_EVENTS = 256 }; /* the rest comes first in the next turn */
 
 struct loop {
     int epoll;
-    int n; /* of the turn under way */
+    int n; /* events of the current turn */
     struct epoll_event ready[TURN_EVENTS];
 };
 

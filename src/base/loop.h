@@ -9,7 +9,7 @@
 
 struct loop;
 
-/* Embedded in the object that it serves, whose owner closes the descriptor after loop_remove(). */
+/* Embedded in the object that it serves; its owner closes the descriptor after loop_remove(). */
 typedef struct loop_source {
     int fd;
     void (*ready)(struct loop_source *self, uint32_t events); /* EPOLLIN, ... */
@@ -18,10 +18,10 @@ typedef struct loop_source {
 dibs_status loop_open(struct loop **out, dibs_err *err);
 void loop_close(struct loop *loop); /* NULL is fine */
 
-/* UNAVAILABLE: no more descriptors or watches. */
+/* Add a source. UNAVAILABLE: no more descriptors or watches. */
 dibs_status loop_add(struct loop *loop, loop_source *source, uint32_t events, dibs_err *err);
 void loop_change(struct loop *loop, loop_source *source, uint32_t events);
-/* Stop calling ready(), also in this turn: the source may be freed, even from within ready(). */
+/* Stop calling ready(), also in this turn: the source may be freed, even in ready(). */
 void loop_remove(struct loop *loop, loop_source *source);
 
 /* Wait up to `timeout_ms` (below 0: for ever) and call ready() of each ready source; a signal ends it. */

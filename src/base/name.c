@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rule for names, which become keys, columns and variables; the same for every front end. */
+/* The rules for names, which become keys, columns and variables; the same for every front end. */
 #include <string.h>
 
 #include "base/err.h"
@@ -13,7 +13,7 @@ static bool is_number(const char *name)
     return name[strspn(name, "0123456789")] == '\0';
 }
 
-/* The end of a name that a claim had to leave: "8080", or "8080.17" when it was not the first. */
+/* Return whether the part is the number of a moved name: "8080", or "8080.17" if not the first. */
 static bool is_left_number(const char *part)
 {
     size_t n = strspn(part, "0123456789");
@@ -21,7 +21,7 @@ static bool is_left_number(const char *part)
     return n > 0 && (part[n] == '\0' || (part[n] == '.' && part[n + 1] != '\0' && is_number(part + n + 1)));
 }
 
-/* Length of the part at p, or an error text. */
+/* Return an error text for the part of `len` bytes at p; NULL: it is valid. */
 static const char *part_fault(const char *p, size_t len)
 {
     if (len == 0)
@@ -45,13 +45,10 @@ static const char *part_fault(const char *p, size_t len)
 
 dibs_status dibs_name_check(const char *name, dibs_err *err)
 {
-    char shown[80];
-
     if (!name || !name[0])
         return err_set(err, DIBS_INVALID, "a name cannot be empty");
     if (strnlen(name, DIBS_NAME_MAX + 1) > DIBS_NAME_MAX)
-        return err_set(err, DIBS_INVALID, "name '%s' has more than %d bytes",
-                       text_safe(name, shown, sizeof shown), DIBS_NAME_MAX);
+        return err_set(err, DIBS_INVALID, "name '%.76s' has more than %d bytes", name, DIBS_NAME_MAX);
     const char *fault = is_number(name) ? "it is only a number, which would be taken for a port" : NULL;
     size_t parts = 0;
 
@@ -66,6 +63,6 @@ dibs_status dibs_name_check(const char *name, dibs_err *err)
         p += len + 1;
     }
     if (fault)
-        return err_set(err, DIBS_INVALID, "name '%s': %s", text_safe(name, shown, sizeof shown), fault);
+        return err_set(err, DIBS_INVALID, "name '%.76s': %s", name, fault);
     return DIBS_OK;
 }

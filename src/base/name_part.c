@@ -14,7 +14,7 @@ static bool is_plain(const char *at, size_t step, const char *avoid)
 {
     unsigned char c = (unsigned char) *at;
 
-    if (step > 1) /* U+0080 to U+00A0 are controls and a blank */
+    if (step > 1) /* U+0080 to U+00A0 are control characters and a blank */
         return c != 0xc2 || (unsigned char) at[1] >= 0xa1;
     return step == 1 && c > 0x20 && c < 0x7f && !strchr("/%~", c) && !strchr(avoid, c);
 }
@@ -68,7 +68,7 @@ void name_part_encode(const char *raw, const char *avoid, size_t max, char out[D
         return;
     }
     size_t keep = max - NAME_PART_HASH_MIN;
-    while (keep > 0 && ((unsigned char) full[keep] & 0xc0) == 0x80) /* no half characters */
+    while (keep > 0 && ((unsigned char) full[keep] & 0xc0) == 0x80) /* keep whole characters only */
         keep--;
     uint64_t hash = hash_fnv1a(HASH_FNV_BASIS, raw, strlen(raw));
     memcpy(out, full, keep);

@@ -19,7 +19,7 @@ static dibs_status check_rights(const char *what, const char *path, const struct
         return err_set(err, DIBS_DENIED, "%s %s belongs to user %u: it must be yours or root's; use 'chown'",
                        what, path, (unsigned) st->st_uid);
     if (st->st_mode & (S_IRWXO | S_IWGRP))
-        return err_set(err, DIBS_DENIED, "%s %s has mode %04o, so that others can use it; use 'chmod 600'",
+        return err_set(err, DIBS_DENIED, "%s %s has mode %04o: other users can access it; use 'chmod 600'",
                        what, path, (unsigned) st->st_mode & 07777);
     return DIBS_OK;
 }
@@ -51,7 +51,7 @@ static dibs_status read_file(const char *what, const char *path, size_t max_byte
         return err_set(err, DIBS_INVALID, "%s %s: more than %zu bytes", what, path, max_bytes);
     text.at[text.n] = '\0';
     if (!is_secret && strlen(text.at) != text.n)
-        return err_set(err, DIBS_INVALID, "%s %s: it has a NUL byte, so it is no text", what, path);
+        return err_set(err, DIBS_INVALID, "%s %s: it has a NUL byte, so it is not a text", what, path);
     *out = text;
     text = (struct bytes){ 0 };
     return DIBS_OK;

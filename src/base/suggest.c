@@ -17,10 +17,10 @@ static unsigned least(unsigned a, unsigned b, unsigned c)
     return ab < c ? ab : c;
 }
 
-/* Damerau-Levenshtein: letters that are missing, too many, wrong, or swapped with their neighbour. */
+/* Damerau-Levenshtein: missing, surplus and wrong letters, and swapped neighbours. */
 static unsigned distance(const char *a, const char *b)
 {
-    unsigned rows[3][SUGGEST_MAX + 1]; /* the last three */
+    unsigned rows[3][SUGGEST_MAX + 1]; /* the last three rows */
     size_t na = strnlen(a, SUGGEST_MAX + 1);
     size_t nb = strnlen(b, SUGGEST_MAX + 1);
 
@@ -50,7 +50,7 @@ void suggest_offer(struct suggest *best, const char *name)
     bool is_nearer = !best->name || d < best->distance || (d == best->distance && is_begun);
 
     suggest_list_add(&best->all, name);
-    /* A name with no letter in common is no suggestion. */
+    /* A name without a common letter is no suggestion. */
     if (d <= SUGGEST_DISTANCE && d < strlen(name) && is_nearer) {
         best->name = name;
         best->distance = d;

@@ -7,10 +7,10 @@
 
 enum {
     SUGGEST_MAX = 64,       /* bytes; a longer name gets no suggestion */
-    SUGGEST_HINT_MAX = 300, /* what suggest_format() writes */
+    SUGGEST_HINT_MAX = 300, /* size of suggest_format()'s text */
 };
 
-/* "web, api, ..." */
+/* A list for messages: "web, api, ..." */
 struct suggest_list {
     char text[256];
     size_t used;
@@ -22,10 +22,10 @@ struct suggest {
     const char *wanted;
     const char *name; /* the nearest so far; NULL: none is near */
     unsigned distance;
-    struct suggest_list all; /* every name that was offered */
+    struct suggest_list all; /* all offered names */
 };
 
-/* Compare one known name and remember it if it is the nearest so far. `name` is borrowed. */
+/* Compare one known name and keep it if it is the nearest so far. `name` is borrowed. */
 void suggest_offer(struct suggest *best, const char *name);
 /* Write "; did you mean 'web'?", or "; there are: web, api" when no name is near; safe to print. */
 const char *suggest_format(const struct suggest *best, char *out, size_t size);

@@ -25,14 +25,14 @@ size_t text_utf8_length(const char *p, size_t left)
     for (size_t i = 1; i < need; i++)
         if ((b[i] & 0xc0) != 0x80)
             return 0;
-    /* Overlong forms, surrogates and what lies above U+10FFFF. */
+    /* Refuse overlong forms, surrogates and values above U+10FFFF. */
     if ((b[0] == 0xe0 && b[1] < 0xa0) || (b[0] == 0xed && b[1] > 0x9f) || (b[0] == 0xf0 && b[1] < 0x90) ||
         (b[0] == 0xf4 && b[1] > 0x8f))
         return 0;
     return need;
 }
 
-/* May the character of `n` bytes reach a terminal? Not controls (C0, DEL, C1), and not marks that change the
+/* Return whether a terminal may get the character: no controls (C0, DEL, C1), and no marks that change the
  * direction of writing (U+202A to U+202E, U+2066 to U+2069). */
 static bool is_visible(const char *p, size_t n)
 {
@@ -48,7 +48,7 @@ const char *text_safe(const char *text, char *out, size_t size)
 {
     static const char dots[] = "...";
     size_t used = 0;
-    size_t keep = 0; /* where "..." goes if the text turns out too long */
+    size_t keep = 0; /* position of "..." if the text is too long */
 
     if (size == 0)
         return out;

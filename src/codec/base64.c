@@ -5,7 +5,7 @@
 
 #include "base/banned.h"
 
-/* The 64 digits, and the padding behind them. */
+/* The 64 digits, and the padding. */
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
 #define PAD 64
 
@@ -26,7 +26,7 @@ void base64_encode(const uint8_t *bytes, size_t n, char *out)
     *out = '\0';
 }
 
-/* Of each byte its value as a digit and one, so that what is none is 0: answers of etcd are full of these. */
+/* Value of each digit plus one; 0: not a digit. A table, because etcd's answers are full of base64. */
 static const uint8_t values[256] = {
     ['A'] = 1,  ['B'] = 2,  ['C'] = 3,  ['D'] = 4,  ['E'] = 5,  ['F'] = 6,  ['G'] = 7,  ['H'] = 8,
     ['I'] = 9,  ['J'] = 10, ['K'] = 11, ['L'] = 12, ['M'] = 13, ['N'] = 14, ['O'] = 15, ['P'] = 16,
@@ -43,7 +43,7 @@ bool base64_decode(const char *text, uint8_t *out, size_t out_max, size_t *n)
     size_t len = strlen(text);
     size_t digits = len;
     uint32_t group = 0;
-    unsigned bits = 0; /* of the group that are not written yet */
+    unsigned bits = 0; /* bits of the group not written yet */
     size_t used = 0;
 
     if (len % 4 != 0)
@@ -65,7 +65,7 @@ bool base64_decode(const char *text, uint8_t *out, size_t out_max, size_t *n)
         out[used++] = (uint8_t) (group >> bits);
     }
     if (group & ((1u << bits) - 1))
-        return false; /* so that each byte string has one text */
+        return false; /* so that each byte string has exactly one text */
     *n = used;
     return true;
 }

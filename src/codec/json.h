@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CODEC_JSON_H
 #define DIBS_CODEC_JSON_H
-/* Read and write JSON. Only this module sees jansson. Reading checks size and depth first, refuses duplicate
- * keys, and reports line and column. */
+/* Read and write JSON; the only code that uses jansson. Reading is bounded and refuses duplicate keys. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,36 +11,36 @@
 #include "base/bytes.h"
 #include "dibs/status.h"
 
-/* ---- writing: straight to a stream or into memory, no tree ---- */
+/* ---- writing: directly to a stream or into memory, without a tree ---- */
 struct jsonw {
     FILE *to;
-    struct bytes *into; /* instead of a stream */
+    struct bytes *into; /* NULL: to a stream */
     unsigned depth;
     bool needs_comma;
     bool after_key;
 };
-#define JSON_DEPTH_MAX 64 /* nothing we read or write nests deeper than ten */
+#define JSON_DEPTH_MAX 64 /* nothing that we read or write nests deeper than ten */
 
 void jsonw_begin(struct jsonw *w, FILE *to);
-/* Behind what is there; the bytes remember when memory was lacking. */
+/* Append to `into`, which records a lack of memory (is_lost). */
 void jsonw_begin_bytes(struct jsonw *w, struct bytes *into);
 void jsonw_object(struct jsonw *w);
 void jsonw_array(struct jsonw *w);
 void jsonw_end_object(struct jsonw *w);
 void jsonw_end_array(struct jsonw *w);
 void jsonw_key(struct jsonw *w, const char *key);
-void jsonw_string(struct jsonw *w, const char *text); /* broken UTF-8 becomes U+FFFD */
+void jsonw_string(struct jsonw *w, const char *text); /* invalid UTF-8 becomes U+FFFD */
 void jsonw_int(struct jsonw *w, int64_t value);
 void jsonw_uint(struct jsonw *w, uint64_t value);
 void jsonw_bool(struct jsonw *w, bool value);
 void jsonw_null(struct jsonw *w);
 void jsonw_base64(struct jsonw *w, const void *bytes, size_t n); /* a string; into memory only */
-/* key and value at once */
+/* Write key and value. */
 void jsonw_key_string(struct jsonw *w, const char *key, const char *text);
 void jsonw_key_int(struct jsonw *w, const char *key, int64_t value);
 void jsonw_key_uint(struct jsonw *w, const char *key, uint64_t value);
 void jsonw_key_bool(struct jsonw *w, const char *key, bool value);
-void jsonw_finish(struct jsonw *w); /* newline at the end of a document */
+void jsonw_finish(struct jsonw *w); /* writes the newline at the end */
 
 /* ---- reading: an opaque tree ---- */
 typedef struct json_t jsonr_doc;   /* owns the tree; jansson's, opaque here */
@@ -54,32 +53,32 @@ const jsonr_value *jsonr_root(const jsonr_doc *doc);
 bool jsonr_is_object(const jsonr_value *v);
 bool jsonr_is_array(const jsonr_value *v);
 bool jsonr_is_null(const jsonr_value *v); /* false when absent */
-/* Member of an object, or NULL. */
+/* Return a member of an object, or NULL. */
 const jsonr_value *jsonr_get(const jsonr_value *object, const char *key);
-/* The value at "metadata.name" of nested objects, or NULL; and the text there, or "". */
+/* Return the value at a path such as "metadata.name", or NULL; or the text there, or "". */
 const jsonr_value *jsonr_at(const jsonr_value *object, const char *path);
 const char *jsonr_text_at(const jsonr_value *object, const char *path);
-/* The last member whose key is the same but for the case of its letters, as Go reads JSON; or NULL. */
+/* Return the last member whose key differs at most in case, as Go reads JSON; or NULL. */
 const jsonr_value *jsonr_get_folded(const jsonr_value *object, const char *key);
-size_t jsonr_array_size(const jsonr_value *array); /* 0 when it is none */
+size_t jsonr_array_size(const jsonr_value *array); /* 0 when it is not an array */
 const jsonr_value *jsonr_array_at(const jsonr_value *array, size_t i);
-/* False when absent or of another type; *out untouched then. */
+/* Return false, and leave *out alone, when the value is absent or of another type. */
 bool jsonr_as_string(const jsonr_value *v, const char **out);
 bool jsonr_as_int(const jsonr_value *v, int64_t *out);
 bool jsonr_as_bool(const jsonr_value *v, bool *out);
-/* The same of an object's member. */
+/* The same for a member of an object. */
 bool jsonr_get_string(const jsonr_value *object, const char *key, const char **out);
 bool jsonr_get_int(const jsonr_value *object, const char *key, int64_t *out);
 bool jsonr_get_uint(const jsonr_value *object, const char *key,
                     uint64_t *out); /* also for numbers up to 2^63-1 only */
 bool jsonr_get_bool(const jsonr_value *object, const char *key, bool *out);
-/* The first key of an object that is not in the NULL-terminated list, or NULL; or folded, as above. */
+/* Return the first key of an object that is not in the NULL-terminated list, or NULL; or ignoring case. */
 const char *jsonr_unknown_key(const jsonr_value *object, const char *const *known);
 const char *jsonr_unknown_key_folded(const jsonr_value *object, const char *const *known);
 
-/* ---- base64 (RFC 4648, padded), for Kubernetes' bytes ---- */
+/* ---- base64 (RFC 4648, padded) ---- */
 void base64_encode(const uint8_t *bytes, size_t n, char *out); /* 4 * ((n + 2) / 3) + 1 bytes */
 bool base64_decode(const char *text, uint8_t *out, size_t out_max, size_t *n);
-/* As a text, which the caller frees; NULL: it is none, has a NUL, or there is no memory. */
+/* Decode to a text, which the caller frees; NULL: invalid, has a NUL, or out of memory. */
 char *base64_decode_text(const char *text);
 #endif

@@ -11,8 +11,8 @@
 
 #include "base/banned.h"
 
-/* jansson recurses once a level and allows 2048 of them: a document of brackets would cost
- * that much stack before anything is known of it. Brackets inside strings do not count. */
+/* Check the depth first: jansson recurses once a level, up to 2048 levels, so a document of brackets would
+ * use much stack. Brackets inside strings do not count. */
 static dibs_status depth_check(const char *text, size_t len, dibs_err *err)
 {
     unsigned depth = 0;
@@ -47,7 +47,7 @@ dibs_status jsonr_parse(const char *text, size_t len, jsonr_doc **out, dibs_err 
     if (len > DIBS_INPUT_MAX_BYTES)
         return err_set(err, DIBS_INVALID, "the JSON text has %zu bytes; at most %u are read", len,
                        DIBS_INPUT_MAX_BYTES);
-    if (memchr(text, '\0', len)) /* jansson overlooks one behind a number */
+    if (memchr(text, '\0', len)) /* jansson ignores one behind a number */
         return err_set(err, DIBS_INVALID, "bad JSON: a NUL byte");
     dibs_status status = depth_check(text, len, err);
 
@@ -55,11 +55,9 @@ dibs_status jsonr_parse(const char *text, size_t len, jsonr_doc **out, dibs_err 
         return status;
     json_error_t at = { 0 };
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &at);
-    char shown[sizeof at.text] = ""; /* it quotes the document */
 
     if (!root)
-        return err_set(err, DIBS_INVALID, "bad JSON at line %d, column %d: %s", at.line, at.column,
-                       text_safe(at.text, shown, sizeof shown));
+        return err_set(err, DIBS_INVALID, "bad JSON at line %d, column %d: %s", at.line, at.column, at.text);
     *out = root;
     return DIBS_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing needs no library. The first error stays in the stream (ferror) or in the bytes (is_lost). A daemon
- * writes tens of thousands of answers a second: plain text is copied in runs, numbers without printf. */
+/* Write JSON without a library. The first error stays in the stream (ferror) or in the bytes (is_lost). A
+ * daemon writes tens of thousands of answers a second: plain text is copied in runs, no number needs
+ * printf. */
 #include <assert.h>
 
 #include "base/text.h"
@@ -31,7 +32,7 @@ static void put_char(struct jsonw *w, char c)
     put(w, &c, 1);
 }
 
-/* The comma in front of a value or key, and the state after it. */
+/* Write the comma in front of a value or key, and update the state. */
 static void next(struct jsonw *w)
 {
     if (w->needs_comma && !w->after_key)
@@ -98,7 +99,7 @@ static bool is_plain(unsigned char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* One character that is not plain. Returns its bytes. */
+/* Write one character that is not plain. Return its length. */
 static size_t put_odd(struct jsonw *w, const unsigned char *s)
 {
     const char *text = (const char *) s;
@@ -108,7 +109,7 @@ static size_t put_odd(struct jsonw *w, const unsigned char *s)
         put(w, "\xef\xbf\xbd", 3); /* U+FFFD */
         return 1;
     }
-    /* 0x7f-0x9f need no escape in JSON, but they steer terminals. */
+    /* 0x7f-0x9f need no escape in JSON, but they control terminals. */
     if (n == 1)
         put_escaped(w, s[0]);
     else if (n == 2 && s[0] == 0xc2 && s[1] < 0xa0)

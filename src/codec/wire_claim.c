@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Claims and events: the same text for --json, in snapshots and in the answers of a daemon. */
+/* Claims and events as JSON, for --json, snapshots and the answers of a daemon. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -8,7 +8,7 @@
 
 #include "base/banned.h"
 
-/* No host is up for ten years, and no lease longer than that. */
+/* No host runs for ten years, and no lease is longer than that. */
 #define UNTIL_MAX_MS (2 * DIBS_TTL_MAX_MS)
 
 const struct field binding_fields[] = {
@@ -35,7 +35,7 @@ static void write_holder(struct jsonw *w, const void *object)
         field_count(w, "start_ticks", claim->process.start_ticks);
         field_count(w, "pid_namespace", claim->process.pidns);
     }
-    /* A lease may run on beneath a process. */
+    /* A lease may continue below a process. */
     if (!is_process || claim->lease_ttl_ms != 0) {
         jsonw_key_int(w, "ttl_ms", claim->lease_ttl_ms);
         jsonw_key_int(w, "until_boot_ms", claim->lease_until_ms);
@@ -143,8 +143,8 @@ static void read_bindings(struct fields *f, void *object)
     claim->n_bindings = n;
 }
 
-/* A directory's name may be any bytes. One that JSON could not carry and that has no twin is left out: taken
- * as it stands it would name a directory that is not there, and `reap --stale` would end the claim. */
+/* Read the project, a directory whose name may have any bytes. Omit one that is not UTF-8 and has no twin: it
+ * would name a directory that does not exist, and `reap --stale` would end the claim. */
 static void read_project(struct fields *f, void *object)
 {
     dibs_claim *claim = object;
@@ -159,8 +159,6 @@ static void write_project(struct jsonw *w, const void *object)
     field_raw_or_null(w, "project", ((const dibs_claim *) object)->project);
 }
 
-/* ---- claims ---- */
-
 #define C(type, member, key, flags) FIELD(type, dibs_claim, member, key, flags)
 static const struct field claim_fields[] = {
     C(COUNT, id, "id", FIELD_NEEDED),
@@ -174,7 +172,7 @@ static const struct field claim_fields[] = {
     C(TEXT, node, "node", 0),
     C(U32, uid, "uid", FIELD_NEEDED),
     C(TEXT, name, "name", 0),
-    C(TEXT, pool, "pool", 0), /* a port that was named outside of every pool has none */
+    C(TEXT, pool, "pool", 0), /* a named port outside every pool has none */
     FIELD_OWNED("project", 0, project),
     { .key = "project_base64", .type = FIELD_KNOWN },
     C(RAW, command, "command", 0),
@@ -227,8 +225,6 @@ dibs_status wire_claim_read(const jsonr_value *v, enum wire_source from, dibs_cl
         f.status = dibs_name_check(out->name, err);
     return f.status;
 }
-
-/* ---- events ---- */
 
 static void write_protos(struct jsonw *w, const void *object)
 {

@@ -19,8 +19,6 @@
 void fields_begin(struct fields *f, const jsonr_value *object, const char *const *known,
                   enum wire_source from, dibs_err *err)
 {
-    char safe[80] = "";
-
     *f = (struct fields){ .object = object, .from = from, .err = err, .ctx = f->ctx };
     if (!jsonr_is_object(object)) {
         f->status = err_set(err, DIBS_INVALID, "not an object");
@@ -33,9 +31,8 @@ void fields_begin(struct fields *f, const jsonr_value *object, const char *const
         return;
     for (size_t i = 0; known[i]; i++)
         suggest_offer(&best, known[i]);
-    f->status =
-        err_set(err, DIBS_INVALID, "unknown member \"%s\"%s%s%s", text_safe(unknown, safe, sizeof safe),
-                best.name ? "; \"" : "", best.name ? best.name : "", best.name ? "\" is known" : "");
+    f->status = err_set(err, DIBS_INVALID, "unknown member \"%.76s\"%s%s%s", unknown, best.name ? "; \"" : "",
+                        best.name ? best.name : "", best.name ? "\" is known" : "");
 }
 
 void fields_bad(struct fields *f, const char *key, const char *expected)
@@ -44,7 +41,7 @@ void fields_bad(struct fields *f, const char *key, const char *expected)
         f->status = err_set(f->err, DIBS_INVALID, "\"%s\" must be %s", key, expected);
 }
 
-/* NULL when it is absent or null, or after a fault. */
+/* Return a member; NULL when it is absent or null, or after an error. */
 static const jsonr_value *member(const struct fields *f, const char *key)
 {
     const jsonr_value *value = f->status == DIBS_OK ? jsonr_get(f->object, key) : NULL;
@@ -92,7 +89,7 @@ const jsonr_value *fields_list(struct fields *f, const char *key, size_t most, s
     return list;
 }
 
-/* Cut between characters, so that it is shorter, not broken. */
+/* Cut between characters, to keep the text valid. */
 static void copy_cut(char *out, size_t size, const char *text)
 {
     size_t n = 0;
@@ -213,7 +210,7 @@ void fields_word(struct fields *f, const char *key, const struct words *words, u
     fields_bad(f, key, expected);
 }
 
-/* As dibs_address_format() writes it: also addresses that nobody may claim, but a socket can have. */
+/* Read the form of dibs_address_format(), including addresses that a socket can have, but no claim. */
 static bool address_read(const char *text, dibs_address *out)
 {
     *out = (dibs_address){ .len = strchr(text, '.') && !strchr(text, ':') ? 4 : 16 };
@@ -244,7 +241,7 @@ static bool is_utf8(const char *text)
 void field_raw_or_null(struct jsonw *w, const char *key, const char *text)
 {
     text_or_null(w, key, text);
-    /* The reader refuses what is too long. */
+    /* The reader refuses longer texts. */
     if (is_utf8(text) || strlen(text) > RAW_MAX)
         return;
     char twin[TWIN_KEY_MAX] = "";
@@ -268,11 +265,9 @@ void field_ttl(struct jsonw *w, const char *key, int64_t ms)
     jsonw_key_string(w, key, text);
 }
 
-/* ---- tables ---- */
-
 enum { KEYS_MAX = 40 }; /* of one table */
 
-/* A value that is a text with a grammar of its own. */
+/* Read a text with its own grammar. */
 static void read_parsed(struct fields *f, const struct field *field, void *to)
 {
     const char *text = NULL;
@@ -412,7 +407,7 @@ static void write_field(struct jsonw *w, const struct field *field, const void *
     }
 }
 
-/* A text is longer than any number, and empty when its first byte is 0. */
+/* Return whether a member is empty: a text is longer than any number, and empty when its first byte is 0. */
 static bool is_empty(const struct field *field, const void *object)
 {
     static const char zero[sizeof(uint64_t)] = { 0 };

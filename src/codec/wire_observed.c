@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Ports that an observer saw in use, and the plan of a repair. */
+/* Observed ports in use, and the plan of a repair, as JSON. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,7 +98,7 @@ static void write_observed(struct jsonw *w, const void *object)
         return;
     }
     jsonw_key(w, "observed");
-    jsonw_null(w); /* the live sockets; an empty list says that nothing is in use */
+    jsonw_null(w); /* null: use the live sockets; an empty list means that no port is in use */
 }
 
 static void read_observed(struct fields *f, void *object)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools, and snapshots of pools and claims. */
+/* Pools, and snapshots of pools and claims, as JSON. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ void wire_range_members(struct jsonw *w, const dibs_range_snapshot *snapshot)
     jsonw_key_string(w, "data", text);
 }
 
-/* Those of a daemon may be of a newer dibs, or of a record that is damaged. */
+/* Check a pool, unless it is from a daemon: that may be newer, or the record damaged. */
 static void check_pool(struct fields *f, const dibs_pool *pool)
 {
     bool is_order = false;
@@ -102,7 +102,7 @@ dibs_status wire_pool_read(const jsonr_value *v, enum wire_source from, dibs_poo
     return f.status;
 }
 
-/* Storage for a list, one longer than it is; `key` must be a list. */
+/* Allocate storage for the list `key`, with one item more than it has. */
 static void *take_list(struct fields *f, const char *key, size_t size, size_t *n)
 {
     fields_need(f, key);
@@ -154,7 +154,7 @@ dibs_status wire_range_read(const jsonr_value *v, uint8_t bytes[WIRE_RANGE_BYTES
                             dibs_range_snapshot *out, dibs_err *err)
 {
     struct fields f = { 0 };
-    const char *data = ""; /* Kubernetes leaves it out for a range without any port in use, or says null */
+    const char *data = ""; /* Kubernetes omits it, or writes null, for a range without used ports */
 
     *out = (dibs_range_snapshot){ .bytes = bytes };
     fields_begin(&f, v, NULL, WIRE_ANSWERED, err);

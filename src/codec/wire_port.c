@@ -5,15 +5,13 @@
 
 #include "base/banned.h"
 
-/* ---- sockets ---- */
-
 #define S(type, member, key, flags) FIELD(type, dibs_socket, member, key, flags)
 static const struct field socket_fields[] = {
     S(PROTO, proto, "proto", FIELD_NEEDED),
     S(ADDRESS, address, "address", FIELD_NEEDED),
     S(PORT, port, "port", FIELD_NEEDED),
     S(U32, uid, "uid", FIELD_NEEDED),
-    S(PID, pid, "pid", 0), /* null when the process could not be found */
+    S(PID, pid, "pid", 0), /* null when the process is unknown */
     S(COUNT, inode, "inode", 0),
     S(RAW, command, "command", 0),
     S(BOOL, is_holders, "holders", 0),
@@ -27,8 +25,6 @@ void wire_socket_members(struct jsonw *w, const dibs_socket *socket)
 }
 
 WIRE_VALUE(socket, dibs_socket)
-
-/* ---- the report of a port ---- */
 
 void wire_report_claims(struct jsonw *w, const dibs_port_report *report)
 {
@@ -83,8 +79,6 @@ dibs_status wire_report_read(const jsonr_value *v, dibs_port_report *out, dibs_e
     fields_items(&f, "reasons", reason_fields, out->reasons, sizeof out->reasons[0]);
     return f.status;
 }
-
-/* ---- findings ---- */
 
 static const struct field repair_item_fields[] = {
     FIELD(PROTO, dibs_repair_item, binding.proto, "proto", 0),

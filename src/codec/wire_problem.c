@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors as RFC 9457 has them, with every member of dibs_err; and the daemon itself. */
+/* Errors as RFC 9457 problem documents, with every member of dibs_err; and the state of the daemon. */
 #include <errno.h>
 
 #include "codec/wire_fields.h"
 
 #include "base/banned.h"
 
-/* Does the request ask for what this host does not have, a protocol or an address? */
+/* Return whether the request needs a protocol or an address that this host does not have. */
 static bool is_unprocessable(int os_errno)
 {
     return os_errno == EPROTONOSUPPORT || os_errno == EAFNOSUPPORT || os_errno == EADDRNOTAVAIL;
@@ -81,12 +81,12 @@ bool wire_problem_read(const jsonr_value *v, dibs_err *out)
     FIELDS_NUMBER(&f, "os_errno", INT32_MIN, INT32_MAX, &found.os_errno);
     if (f.status != DIBS_OK)
         return false;
-    fields_word(&f, "trouble", &words_trouble, &trouble); /* of a newer daemon: none of ours */
+    fields_word(&f, "trouble", &words_trouble, &trouble); /* unknown ones of a newer daemon are ignored */
     found.code = (dibs_status) code;
     found.trouble = (dibs_trouble) trouble;
     if (fields_read_answer(jsonr_get(v, "blocker"), blocker_fields, &found.blocker, sizeof found.blocker,
                            NULL) != DIBS_OK)
-        found.blocker = (dibs_blocker){ 0 }; /* half a blocker would look like a whole one */
+        found.blocker = (dibs_blocker){ 0 }; /* half a blocker would look like a complete one */
     *out = found;
     return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Paths and queries of requests: which claim, which claims, which events, which port. */
+/* Paths and queries of requests: claims, events, ports, hosts and pools. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/banned.h"
 
-/* Stands for what cannot be a token: it is none either. */
+/* An invalid token that stands for every text that cannot be a token. */
 #define NO_TOKEN "."
 
 /* ---- writing ---- */
@@ -33,7 +33,7 @@ static void add_escaped(struct bytes *to, const char *text)
     }
 }
 
-/* Can it stand in a path as it is? Every token can. */
+/* Return whether the text can be a path segment unescaped, as every token can. */
 static bool is_segment(const char *token)
 {
     size_t n = 0;
@@ -183,13 +183,10 @@ static const char *get(const struct wire_params *params, const char *key)
 
 static dibs_status bad(dibs_err *err, const char *key, const char *value, const char *expected)
 {
-    char shown[80] = "";
-
-    return err_set(err, DIBS_INVALID, "%s=%s: %s is wanted", key, text_safe(value, shown, sizeof shown),
-                   expected);
+    return err_set(err, DIBS_INVALID, "%s=%.76s: must be %s", key, value, expected);
 }
 
-/* Absent: *out stays. */
+/* Absent: *out is unchanged. */
 static dibs_status read_number(const struct wire_params *params, const char *key, uint64_t most,
                                uint64_t *out, dibs_err *err)
 {
@@ -297,7 +294,7 @@ dibs_status wire_event_query_read(const struct wire_params *params, dibs_event_q
     return status;
 }
 
-/* "PROTO/ADDRESS" */
+/* Parse "PROTO/ADDRESS". */
 static dibs_status read_binding(const char *text, dibs_binding out[DIBS_BINDINGS_MAX], size_t *n,
                                 dibs_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests as JSON: single ones, batches with what they drop, and heirs. */
+/* Requests as JSON: single ones, batches with their drops, and heirs. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 
-/* Settings that a claim depends on, by the names that they have in JSON. */
+/* Settings that a claim depends on, with their names in JSON. */
 static const struct {
     dibs_setting setting;
     const char *key;
@@ -24,13 +24,13 @@ static const struct {
 };
 #define N_CARRIED (sizeof carried / sizeof carried[0])
 
-/* What the members of a request are read into and by, beside the request. */
+/* Context for reading the members of a request. */
 struct reading {
     struct wire_asked *asked;
-    int64_t ttl_ms; /* of a lease without one */
+    int64_t ttl_ms; /* for a lease without a TTL */
 };
 
-/* Zeroed memory that wire_asked_done() frees. NULL: f->status says why. */
+/* Allocate zeroed memory that wire_asked_done() frees. NULL: f->status has the reason. */
 static void *take(struct fields *f, size_t n)
 {
     void *memory = arena_take(&((const struct reading *) f->ctx)->asked->arena, n);
@@ -171,7 +171,7 @@ static void write_request_holder(struct jsonw *w, const void *object)
     write_holder(w, &(dibs_heir){ .holder = r->holder, .pid = r->pid, .ttl_ms = r->ttl_ms });
 }
 
-/* Absent: nobody was named, as in `dibs claim`. */
+/* Absent: no holder was named, as in `dibs claim`. */
 static void read_request_holder(struct fields *f, void *object)
 {
     const struct reading *r = f->ctx;
@@ -312,7 +312,7 @@ static void read_project(struct fields *f, void *object)
         out->project = project;
 }
 
-/* Without a mode that uses it nobody looks at it. */
+/* Write the port only for modes that use it. */
 static void write_port(struct jsonw *w, const void *object)
 {
     const dibs_request *r = object;
@@ -334,8 +334,8 @@ static void read_port(struct fields *f, void *object)
 }
 
 #define R(type, member, key) FIELD(type, dibs_request, member, key, FIELD_BRIEF)
-/* The first is a member of a request that stands alone. It is read before the rest, which depends on it, and
- * written apart: it is none of the request. */
+/* The settings are a member of a single request. They are read first, because the rest depends on them, and
+ * written separately, because they are not part of dibs_request. */
 static const struct field request_fields[] = {
     { .key = "settings", .type = FIELD_OWN, .read = read_settings_member },
     R(SHOWN, name, "name"),
@@ -351,7 +351,7 @@ static const struct field request_fields[] = {
     R(BOOL, is_adopted, "adopt"),
     R(U32, run, "run"),
     FIELD_OWNED("bindings", 0, bindings),
-    R(SHOWN, env, "env"), /* an older daemon does not know it */
+    R(SHOWN, env, "env"), /* older daemons do not know it */
     { 0 },
 };
 static const struct field *const batched_fields = request_fields + 1;
@@ -451,7 +451,7 @@ static void read_drops(struct fields *f, void *object)
     fields_items(f, "drops", drop_fields, drops, sizeof *drops);
 }
 
-/* The first as that of a request. */
+/* The settings are handled as in request_fields. */
 static const struct field batch_fields[] = {
     { .key = "settings", .type = FIELD_OWN, .read = read_settings_member },
     FIELD_OWNED("requests", 0, requests),

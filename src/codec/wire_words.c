@@ -95,7 +95,7 @@ const char *words_at(const struct words *words, unsigned value)
     return value < sizeof words->at / sizeof *words->at && words->at[value] ? words->at[value] : "unknown";
 }
 
-/* For programs to branch on. Exhaustive: a new status does not compile without a word. */
+/* Return a word for programs. Exhaustive: a new status does not compile without one. */
 const char *wire_code_text(dibs_status code)
 {
     switch (code) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tree of a YAML text, built from the events of libfyaml's parser behind our own checks. */
+/* Build the tree of a YAML text from the events of libfyaml's parser, after our own checks. */
 #include "codec/yaml.h"
 
 #include <libfyaml.h>
@@ -20,7 +20,7 @@ enum { NAME_BYTES = 400, ANCHORS_MAX = 4096 };
 struct anchor {
     const char *name;
     yaml_node *node;
-    bool is_open; /* we are still inside of it */
+    bool is_open; /* its end was not read yet */
 };
 
 struct yaml_text {
@@ -30,11 +30,11 @@ struct yaml_text {
     size_t n_roots, max_roots;
 };
 
-/* A list or map that is not at its end yet. */
+/* A list or map whose end was not read yet. */
 struct open {
     yaml_node *node;
-    yaml_node *last; /* item or key */
-    bool has_key;    /* of a map: `last` waits for its value */
+    yaml_node *last; /* last item or key */
+    bool has_key;    /* in a map: `last` waits for its value */
 };
 
 struct building {
@@ -42,7 +42,7 @@ struct building {
     size_t n_nodes;
     struct open stack[YAML_DEPTH_MAX + 1];
     size_t depth;
-    struct anchor *anchors; /* of this document */
+    struct anchor *anchors; /* of the current document */
     size_t n_anchors, max_anchors;
 };
 
@@ -86,8 +86,6 @@ static dibs_status add_anchor(struct building *b, struct fy_token *token, yaml_n
     return DIBS_OK;
 }
 
-/* ---- nodes ---- */
-
 static enum yaml_style style_of(struct fy_event *event)
 {
     switch (fy_event_get_node_style(event)) {
@@ -101,7 +99,7 @@ static enum yaml_style style_of(struct fy_event *event)
     }
 }
 
-/* A value that is not written stands where what is before it ends. */
+/* Set the place of a value that is not written: the end of the text before it. */
 static void place_unwritten(const struct open *open, yaml_node *node)
 {
     const yaml_node *before = open->last ? open->last : open->node;
@@ -127,7 +125,7 @@ static void place(const struct building *b, struct fy_event *event, yaml_node *n
     node->column = (uint32_t) from->column + 1;
     node->start = from->input_pos;
     node->end = to->input_pos;
-    /* The marks are those of the content: the quotes and the asterisk belong to what is written. */
+    /* The marks are those of the content: include the quotes and the asterisk. */
     if ((node->style == YAML_QUOTED || node->is_alias) && node->start > 0) {
         node->start--;
         node->column--;
@@ -177,7 +175,7 @@ static dibs_status make_node(struct building *b, struct fy_event *event, yaml_no
     return s;
 }
 
-/* The node's place in its parent. */
+/* Insert the node into its parent. */
 static dibs_status attach(struct building *b, yaml_node *node, dibs_err *err)
 {
     yaml_text *yaml = b->yaml;
@@ -213,12 +211,11 @@ static int compare_keys(const void *a, const void *b)
     return order ? order : (*x)->start < (*y)->start ? -1 : 1;
 }
 
-/* The second of two equal keys. */
+/* Report the second of two equal keys. */
 static dibs_status check_keys(const struct building *b, const yaml_node *map, dibs_err *err)
 {
     AUTO(free_auto) const yaml_node **keys = calloc(map->n + 1, sizeof(yaml_node *));
     size_t n = 0;
-    char shown[64];
 
     if (!keys)
         return no_memory(b, err);
@@ -227,8 +224,7 @@ static dibs_status check_keys(const struct building *b, const yaml_node *map, di
     qsort(keys, n, sizeof(yaml_node *), compare_keys);
     for (size_t i = 1; i < n; i++)
         if (strcmp(keys[i - 1]->text, keys[i]->text) == 0)
-            return yaml_error(b->yaml, keys[i], err, "key '%s' is there twice",
-                              text_safe(keys[i]->text, shown, sizeof shown));
+            return yaml_error(b->yaml, keys[i], err, "key '%.60s' is there twice", keys[i]->text);
     return DIBS_OK;
 }
 
@@ -236,14 +232,14 @@ static dibs_status close_top(struct building *b, struct fy_event *event, dibs_er
 {
     const struct fy_mark *end = fy_event_end_mark(event);
 
-    if (b->depth == 0) /* libfyaml ends only what it has begun */
+    if (b->depth == 0) /* libfyaml ends only open nodes */
         return DIBS_OK;
     struct open *open = &b->stack[--b->depth];
     yaml_node *node = open->node;
     for (size_t i = b->n_anchors; i-- > 0;)
         if (b->anchors[i].node == node)
             b->anchors[i].is_open = false;
-    /* "[a: b]": libfyaml begins the map that has no braces at its colon. */
+    /* "[a: b]": libfyaml begins the map without braces at its colon. */
     if (node->first && node->first->start < node->start) {
         node->start = node->first->start;
         node->line = node->first->line;
@@ -302,8 +298,8 @@ static dibs_status take_event(struct building *b, struct fy_event *event, dibs_e
 
 /* ---- libfyaml's parser ---- */
 
-/* Without a place for its complaints libfyaml takes stderr, FYPCF_QUIET or not. */
-static void say_nothing(struct fy_diag *diag, void *user, const char *buf, size_t len)
+/* Discard messages: without a callback libfyaml writes to stderr, even with FYPCF_QUIET. */
+static void drop_output(struct fy_diag *diag, void *user, const char *buf, size_t len)
 {
     (void) diag;
     (void) user;
@@ -315,15 +311,14 @@ static dibs_status syntax_error(const char *name, struct fy_diag *diag, dibs_err
 {
     void *walk = NULL;
     const struct fy_diag_error *e = fy_diag_errors_iterate(diag, &walk);
-    char shown[160];
 
     if (!e)
         return err_set(err, DIBS_INVALID, "%s: not valid YAML", name);
-    return err_set(err, DIBS_INVALID, "%s:%d:%d: %s", name, e->line, e->column,
-                   text_safe(e->msg ? e->msg : "not valid YAML", shown, sizeof shown));
+    return err_set(err, DIBS_INVALID, "%s:%d:%d: %.156s", name, e->line, e->column,
+                   e->msg ? e->msg : "not valid YAML");
 }
 
-/* Anything but blank lines and comments? Of those libfyaml makes no document, and complains on stderr. */
+/* Return whether the text has more than blank lines and comments: libfyaml would complain on stderr. */
 static bool has_content(const char *text, size_t len)
 {
     bool is_comment = false;
@@ -339,8 +334,8 @@ static bool has_content(const char *text, size_t len)
     return false;
 }
 
-/* Only plain lines of UTF-8 reach libfyaml: 0.7.12 never comes back from a directive with a broken character,
- * and takes a NUL for the end. Nothing that we read needs directives or control characters. */
+/* Check that the text is plain lines of UTF-8. libfyaml 0.7.12 hangs on a directive with an invalid
+ * character, and treats a NUL as the end. No input of ours needs directives or control characters. */
 static dibs_status check_text(const char *name, const char *text, size_t len, dibs_err *err)
 {
     int line = 1;
@@ -370,7 +365,7 @@ static dibs_status take_events(struct building *b, struct fy_parser *parser, str
         struct fy_event *event = fy_parser_parse(parser);
 
         if (!event)
-            return syntax_error(b->yaml->name, diag, err); /* the end is an event, too */
+            return syntax_error(b->yaml->name, diag, err); /* the end is an event as well */
         is_end = event->type == FYET_STREAM_END;
         s = take_event(b, event, err);
         fy_parser_event_free(parser, event);
@@ -384,7 +379,7 @@ static dibs_status build(struct building *b, const char *text, size_t len, dibs_
 
     if (s != DIBS_OK || !has_content(text, len))
         return s;
-    const struct fy_diag_cfg quiet = { .output_fn = say_nothing, .level = FYET_ERROR, .module_mask = ~0u };
+    const struct fy_diag_cfg quiet = { .output_fn = drop_output, .level = FYET_ERROR, .module_mask = ~0u };
     struct fy_diag *diag = fy_diag_create(&quiet);
     if (!diag)
         return no_memory(b, err);
@@ -438,7 +433,7 @@ const yaml_node *yaml_root(const yaml_text *yaml, size_t i)
 {
     const yaml_node *root = i < yaml->n_roots ? yaml_follow(yaml->roots[i]) : NULL;
 
-    return root && root->line == 0 ? NULL : root; /* nothing written */
+    return root && root->line == 0 ? NULL : root; /* an empty document */
 }
 
 const char *yaml_name(const yaml_text *yaml)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CODEC_YAML_H
 #define DIBS_CODEC_YAML_H
-/* YAML (and JSON, by the same grammar) as a tree with positions; only this part of dibs includes libfyaml.
- * Size, depth and number of nodes are bounded. Duplicate keys, directives and control characters are refused,
- * and so is an alias inside of what it names: the tree has no cycles. */
+/* YAML (and JSON, by the same grammar) as a tree with positions; the only code that uses libfyaml. Size,
+ * depth and number of nodes are limited. Duplicate keys, directives, control characters and an alias inside
+ * its own target are refused: the tree has no cycles. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 
 enum {
     YAML_BYTES_MAX = 16 << 20, /* larger than any manifest that a person or a generator writes */
-    YAML_DEPTH_MAX = 64,       /* what libfyaml promises to read */
+    YAML_DEPTH_MAX = 64,       /* libfyaml's guaranteed depth */
     YAML_NODES_MAX = 1 << 20,
 };
 
@@ -24,7 +24,7 @@ typedef struct yaml_node yaml_node;
 struct yaml_node {
     enum yaml_kind kind;
     enum yaml_style style; /* of a scalar: PLAIN, QUOTED, BLOCK_TEXT; of the others: FLOW, BLOCK */
-    bool is_alias;         /* reached by "*name": what it shows stands somewhere else */
+    bool is_alias;         /* reached by "*name": its content is elsewhere */
     uint32_t line, column; /* from 1 */
     size_t start, end;     /* bytes of the text; the end of a block list or map is the end of its last node */
     const char *text;      /* of a scalar, NUL-terminated; "" for an empty one */
@@ -37,36 +37,36 @@ struct yaml_node {
 
 typedef struct yaml_text yaml_text; /* opaque: all documents of one text */
 
-/* `name` stands for the file in messages, which begin "NAME:LINE:COLUMN: ". INVALID, FAILURE. */
+/* Parse a text. `name` is the file in messages, which begin "NAME:LINE:COLUMN: ". INVALID, FAILURE. */
 dibs_status yaml_parse(const char *name, const char *text, size_t len, yaml_text **out, dibs_err *err);
 void yaml_free(yaml_text *yaml); /* NULL is fine */
 DEFINE_AUTO(yaml_text, yaml_free)
 size_t yaml_count(const yaml_text *yaml);
-/* Of the i-th document; NULL when that one is empty. */
+/* Return the root of the i-th document; NULL: it is empty. */
 const yaml_node *yaml_root(const yaml_text *yaml, size_t i);
 const char *yaml_name(const yaml_text *yaml);
 
-/* The node itself, or what an alias stands for. NULL stays NULL. */
+/* Return the node itself, or the target of an alias. NULL stays NULL. */
 const yaml_node *yaml_follow(const yaml_node *node);
-/* The value of a key of a map, followed; NULL when there is none or `map` is no map. */
+/* Return the value of a key of a map, followed; NULL: no such key, or not a map. */
 const yaml_node *yaml_get(const yaml_node *map, const char *key);
-/* The key's own node, for its place. */
+/* Return the key's own node, for its position. */
 const yaml_node *yaml_key(const yaml_node *map, const char *key);
-/* Of a scalar; NULL for anything else, and for NULL. */
+/* Return the text of a scalar; NULL for anything else, and for NULL. */
 const char *yaml_string(const yaml_node *node);
-/* A scalar that JSON would quote: no number, no null, neither true nor false, unless quoted here, too. */
+/* Return whether JSON would quote the scalar: it is quoted here, or not a number, null, true or false. */
 bool yaml_is_text(const yaml_node *node);
-/* "null", "~" or nothing, not quoted. */
+/* Return whether it is "null", "~" or nothing, not quoted. */
 bool yaml_is_null(const yaml_node *node);
 bool yaml_bool(const yaml_node *node, bool *out);
-/* Decimal digits alone, not quoted, at most `max`. */
+/* Read decimal digits, not quoted, at most `max`. */
 bool yaml_number(const yaml_node *node, uint32_t max, uint32_t *out);
 
-/* INVALID with "NAME:LINE:COLUMN: " of the node in front. */
+/* Fail with INVALID, with "NAME:LINE:COLUMN: " of the node in front of the message. */
 dibs_status yaml_error(const yaml_text *yaml, const yaml_node *at, dibs_err *err, const char *fmt, ...)
     DIBS_PRINTF(4, 5);
 
-/* What is wrong with one text. The first fault stays, so a reader asks for the status at the end. */
+/* The faults of one text. The first fault stays, so a reader checks the status at the end. */
 struct yaml_faults {
     const yaml_text *yaml;
     dibs_err *err;

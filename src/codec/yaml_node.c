@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Lookups in the tree of a YAML text, and what a scalar means. */
+/* Lookups in the tree of a YAML text, and the meaning of scalars. */
 #include <string.h>
 
 #include "base/text.h"
@@ -79,7 +79,7 @@ bool yaml_number(const yaml_node *node, uint32_t max, uint32_t *out)
     return true;
 }
 
-/* Does YAML's core schema take it for a number? 12, -1.5e3, 0x1f, 0o17, .inf, .nan. */
+/* Return whether YAML's core schema reads it as a number: 12, -1.5e3, 0x1f, 0o17, .inf, .nan. */
 static bool is_number(const char *text)
 {
     static const char digits[] = "0123456789";

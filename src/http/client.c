@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The client: libcurl's sockets and timer behind one descriptor. */
+/* The HTTP client: libcurl's sockets and timer behind one descriptor. */
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
@@ -18,9 +18,9 @@
 #include "base/banned.h"
 
 enum {
-    TURN_EVENTS = 64,      /* more come in the next turn */
+    TURN_EVENTS = 64,      /* the rest follows in the next turn */
     CONNECTIONS_KEPT = 16, /* more than a cluster has members */
-    GRACE_MS = 250,        /* libcurl's timers keep deadlines; this is for a libcurl that does not */
+    GRACE_MS = 250,        /* after the deadline; for a libcurl whose timer does not end the call */
 };
 
 /* ---- callbacks of libcurl ---- */
@@ -51,9 +51,7 @@ static int on_timer(CURLM *multi, long timeout_ms, void *ctx)
     return 0;
 }
 
-/* ---- time ---- */
-
-/* When a stream has been silent for too long; below 0: never. */
+/* Return when a stream has been silent for too long; below 0: never. */
 static int64_t silence_due_ms(const struct web_call *call)
 {
     if (!call->request.chunk)
@@ -68,8 +66,8 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-/* After every call that may have changed the next deadline. A timer that rings too soon is left as it is:
- * deadlines move with every call, and one look in vain costs less than to set it each time. */
+/* Set the timer after every call that may have changed the next deadline. A timer that expires too early is
+ * left alone: deadlines move with every call, and one needless turn costs less than setting it each time. */
 static void arm(struct web *web)
 {
     const struct web_call *call = NULL;
@@ -80,12 +78,10 @@ static void arm(struct web *web)
     if (due < 0 || (web->set_ms >= 0 && web->set_ms <= due))
         return;
     struct itimerspec at = { .it_value.tv_sec = due / 1000,
-                             .it_value.tv_nsec = due % 1000 * 1000000 + 1 }; /* a zero would stop it */
+                             .it_value.tv_nsec = due % 1000 * 1000000 + 1 }; /* 0 would stop it */
     (void) timerfd_settime(web->timer, TFD_TIMER_ABSTIME, &at, NULL);
     web->set_ms = due;
 }
-
-/* ---- calls ---- */
 
 static void call_free(struct web_call *call)
 {
@@ -148,8 +144,6 @@ void web_answer_done(struct web_answer *answer)
     bytes_done(&answer->body);
 }
 
-/* ---- a turn ---- */
-
 static void serve_sockets(struct web *web)
 {
     struct epoll_event ready[TURN_EVENTS];
@@ -169,12 +163,12 @@ static void serve_sockets(struct web *web)
             web->set_ms = -1;
     }
     if (web->due_ms >= 0 && web->due_ms <= clock_monotonic_ms()) {
-        web->due_ms = -1; /* it says so itself when it wants more */
+        web->due_ms = -1; /* libcurl sets a new time itself */
         (void) curl_multi_socket_action(web->multi, CURL_SOCKET_TIMEOUT, 0, &running);
     }
 }
 
-/* The first whose end has not been reported; bounded, because each is reported once. */
+/* Return the first ended call that was not reported yet. Bounded, because each is reported once. */
 static struct web_call *next_ended(struct web *web)
 {
     int left = 0;
@@ -213,7 +207,7 @@ void web_turn(struct web *web)
     arm(web);
 }
 
-/* ---- one answer ---- */
+/* ---- waiting for one answer ---- */
 
 struct waiting {
     struct web_answer *answer;
@@ -243,10 +237,10 @@ dibs_status web_ask(struct web *web, const struct web_request *request, struct w
     if (!call)
         return answer->status;
     int64_t until_ms = own.deadline_ms + GRACE_MS;
-    web_turn(web); /* libcurl may have work at once, without a timer */
+    web_turn(web); /* libcurl may have work now, without a timer */
     for (int64_t left_ms = 1; !waiting.is_over && left_ms > 0;) {
         left_ms = clock_until_ms(until_ms);
-        /* The result of poll() does not matter: the turn checks everything. */
+        /* Ignore the result of poll(): the turn checks everything. */
         (void) poll(&at, 1, left_ms > 60000 ? 60000 : (int) left_ms);
         web_turn(web);
     }
@@ -257,15 +251,13 @@ dibs_status web_ask(struct web *web, const struct web_request *request, struct w
     return answer->status;
 }
 
-/* ---- life ---- */
-
 static void free_texts(char *texts[WEB_TEXTS])
 {
     for (int i = 0; i < WEB_TEXTS; i++)
         secret_free(texts[i]);
 }
 
-/* Replace texts by copies of others; false without memory, and nothing has changed. */
+/* Replace texts by copies of others; false: out of memory, and nothing has changed. */
 static bool copy_texts(char *to[WEB_TEXTS], const char *const from[WEB_TEXTS])
 {
     char *fresh[WEB_TEXTS] = { 0 };
@@ -346,7 +338,7 @@ void web_drop_connections(struct web *web)
         (void) curl_multi_cleanup(old);
         return;
     }
-    if (web->multi) /* half made: the old one is kept, which is all that can be done without memory */
+    if (web->multi) /* half made: keep the old one, which is the only choice without memory */
         (void) curl_multi_cleanup(web->multi);
     web->multi = old;
 }

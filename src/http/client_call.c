@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One call: its options for libcurl, the answer as it comes in, and its outcome. */
+/* One HTTP call: its options for libcurl, the incoming answer, and its outcome. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +15,11 @@
 
 enum {
     HTTP_OK = 200,
-    HEADERS_MAX_BYTES = 65536, /* of an answer; libcurl itself has no bound for all of them together */
-    KEEPALIVE_IDLE_S = 15,     /* a host that went away without a word is noticed after */
-    KEEPALIVE_EVERY_S = 5,     /* this and nine of these */
-    RETRY_AFTER_MAX_S = 3600,  /* a server that wants more is not believed */
+    HEADERS_MAX_BYTES = 65536, /* of an answer; libcurl has no limit for all of them together */
+    KEEPALIVE_IDLE_S = 15,     /* a host that vanished is noticed after this */
+    KEEPALIVE_EVERY_S = 5,     /* and nine of these */
+    RETRY_AFTER_MAX_S = 3600,  /* a longer wait is ignored */
 };
-
-/* ---- the answer ---- */
 
 static bool is_stream_piece(struct web_call *call)
 {
@@ -52,7 +50,7 @@ static size_t on_body(char *bytes, size_t one, size_t n, void *ctx)
     return body->is_lost ? 0 : n;
 }
 
-/* "Retry-After: SECONDS". The form with a date is not read: it would compare clocks. */
+/* Read "Retry-After: SECONDS". The form with a date is ignored: it would compare clocks. */
 static void note_retry(struct web_call *call, const char *line, size_t n)
 {
     static const char name[] = "retry-after:";
@@ -91,8 +89,8 @@ static bool has_left(struct web_call *call)
     return n > 0;
 }
 
-/* libcurl sends a request again, to a new connection, when a kept one dies before the first byte of its
- * answer. But the server may have carried out the request, and would do so twice. */
+/* Refuse a second sending: libcurl resends a request when a kept connection ends before the first byte of the
+ * answer. But the server may have executed the request, and would do so twice. */
 static int on_issue(void *ctx, char *ip, char *local_ip, int port, int local_port)
 {
     struct web_call *call = ctx;
@@ -107,28 +105,26 @@ static int on_issue(void *ctx, char *ip, char *local_ip, int port, int local_por
     return is_doubled ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
 
-/* ---- options ---- */
-
-/* Set an option, unless one before could not be set. A macro, because the option says what type it has. */
+/* Set an option, unless an earlier one failed. A macro, because each option has its own type. */
 #define SET(call, option, value)                                                  \
     do {                                                                          \
         if ((call)->set_code == CURLE_OK)                                         \
             (call)->set_code = curl_easy_setopt((call)->easy, (option), (value)); \
     } while (0)
 
-/* How every call behaves, and where its answer goes. */
-static void set_manners(struct web_call *call)
+/* Set the options that all calls share. */
+static void set_common_options(struct web_call *call)
 {
     SET(call, CURLOPT_PROTOCOLS_STR, "http,https");
     SET(call, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
     SET(call, CURLOPT_NOSIGNAL, 1L);
-    SET(call, CURLOPT_PROXY, ""); /* whatever the environment says */
+    SET(call, CURLOPT_PROXY, ""); /* ignore the environment's proxy */
     SET(call, CURLOPT_FOLLOWLOCATION, 0L);
     SET(call, CURLOPT_PATH_AS_IS, 1L);
     SET(call, CURLOPT_TCP_KEEPALIVE, 1L);
     SET(call, CURLOPT_TCP_KEEPIDLE, (long) KEEPALIVE_IDLE_S);
     SET(call, CURLOPT_TCP_KEEPINTVL, (long) KEEPALIVE_EVERY_S);
-    /* A name server that does not answer must not hold up a caller that gives up. */
+    /* A name server that does not answer must not delay a cancelled call. */
     SET(call, CURLOPT_QUICK_EXIT, 1L);
     SET(call, CURLOPT_WRITEFUNCTION, on_body);
     SET(call, CURLOPT_HEADERFUNCTION, on_header);
@@ -153,14 +149,14 @@ static void set_tls(struct web_call *call)
     const struct web *web = call->web;
 
     SET(call, CURLOPT_SSLVERSION, (long) CURL_SSLVERSION_TLSv1_2);
-    /* A reused handle would resume its last session, with the certificates of then. */
+    /* A reused handle would resume its last session, with the certificates of that session. */
     SET(call, CURLOPT_SSL_SESSIONID_CACHE, 0L);
     set_pem(call, CURLOPT_CAINFO_BLOB, web->pem[WEB_CA]);
     set_pem(call, CURLOPT_SSLCERT_BLOB, web->pem[WEB_CERT]);
     set_pem(call, CURLOPT_SSLKEY_BLOB, web->pem[WEB_KEY]);
     if (web->pem[WEB_CA] || web->file[WEB_CA]) {
         SET(call, CURLOPT_CAINFO, web->file[WEB_CA]);
-        SET(call, CURLOPT_CAPATH, NULL); /* else the authorities of the system would be trusted, too */
+        SET(call, CURLOPT_CAPATH, NULL); /* else the system's authorities would be trusted as well */
     }
     if (web->file[WEB_CERT]) {
         SET(call, CURLOPT_SSLCERT, web->file[WEB_CERT]);
@@ -174,7 +170,7 @@ static void set_request(struct web_call *call)
     int64_t left_ms = request->deadline_ms - call->begun_ms;
 
     if (left_ms < 1)
-        left_ms = 1; /* 0 is "for ever" */
+        left_ms = 1; /* 0 means no limit */
     if (left_ms > DIBS_TIMEOUT_MAX_MS)
         left_ms = DIBS_TIMEOUT_MAX_MS;
     if (!request->chunk)
@@ -203,14 +199,14 @@ static bool add_header(struct web_call *call, const char *text)
 static bool add_headers(struct web_call *call)
 {
     bool is_whole =
-        add_header(call, "Expect:"); /* or it would wait for a "100 Continue" before large bodies */
+        add_header(call, "Expect:"); /* else libcurl waits for "100 Continue" before large bodies */
 
     for (size_t i = 0; is_whole && i < call->request.n_headers; i++)
         is_whole = add_header(call, call->request.headers[i]);
     return is_whole;
 }
 
-/* "https://host:port" of the URL. */
+/* Store "https://host:port" of the URL. */
 static void note_origin(struct web_call *call)
 {
     const char *host = strstr(call->request.url, "://");
@@ -239,7 +235,7 @@ dibs_status call_prepare(struct web_call *call, dibs_err *err)
     call->easy = call->web->spare ? TAKE(call->web->spare) : curl_easy_init();
     if (!call->easy || !add_headers(call))
         return err_set(err, DIBS_FAILURE, "request to %s: out of memory", call->origin);
-    set_manners(call);
+    set_common_options(call);
     set_tls(call);
     set_request(call);
     if (call->set_code != CURLE_OK)
@@ -248,16 +244,11 @@ dibs_status call_prepare(struct web_call *call, dibs_err *err)
     return DIBS_OK;
 }
 
-/* ---- the outcome ---- */
-
 static void fail(struct web_call *call, dibs_status status, const char *what)
 {
-    char detail[sizeof call->detail] = "";
-
     call->answer.status = status;
     if (call->detail[0])
-        (void) err_set(&call->answer.err, status, "%s: %s (%s)", call->origin, what,
-                       text_safe(call->detail, detail, sizeof detail));
+        (void) err_set(&call->answer.err, status, "%s: %s (%s)", call->origin, what, call->detail);
     else
         (void) err_set(&call->answer.err, status, "%s: %s", call->origin, what);
 }
@@ -273,7 +264,7 @@ static void fail_by_time(struct web_call *call)
                         ? "cannot be reached within %s; is the server running there?"
                         : "gave no whole answer within %s; is the server overloaded or cut off?",
                     took);
-    call->detail[0] = '\0'; /* says the same, in other words */
+    call->detail[0] = '\0'; /* it repeats the message */
     fail(call, DIBS_UNAVAILABLE, what);
 }
 
@@ -288,7 +279,7 @@ static void fail_by_us(struct web_call *call)
         fail(call, DIBS_FAILURE, "out of memory");
 }
 
-/* Since TLS 1.3 a server looks at a client's certificate after the client has begun to send. */
+/* Return whether the server refused our certificate, which TLS 1.3 does after the first bytes were sent. */
 static bool is_turned_away(struct web_call *call, CURLcode code)
 {
     long n_new = 0;
@@ -318,7 +309,7 @@ static const struct {
       "no TLS connection; does the server speak TLS, and accept our certificate?" },
 };
 
-/* Why a connection ended too early. */
+/* Explain why a connection ended too early. */
 static const char *explain_loss(struct web_call *call, CURLcode code)
 {
     if (is_turned_away(call, code))

@@ -13,7 +13,7 @@ static bool is_control(unsigned char c)
     return c < 0x20 || c == 0x7f;
 }
 
-/* A proxy's form, "http://host/path", names us as well: the path begins behind the host. */
+/* Skip the host of a proxy's form, "http://host/path". */
 static char *skip_origin(char *text)
 {
     size_t scheme = strncasecmp(text, "http://", 7) == 0 ? 7 : strncasecmp(text, "https://", 8) == 0 ? 8 : 0;
@@ -23,7 +23,7 @@ static char *skip_origin(char *text)
         return text;
     text += scheme + host;
     if (*text != '/')
-        *--text = '/'; /* over the host's last byte, or a slash before it */
+        *--text = '/'; /* overwrites the host's last byte, or a slash before it */
     return text;
 }
 

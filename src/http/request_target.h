@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_HTTP_REQUEST_TARGET_H
 #define DIBS_HTTP_REQUEST_TARGET_H
-/* Parses the target of a request line: path and query. */
+/* Parse the target of a request line: path and query. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -16,6 +16,6 @@ struct request_target {
     size_t n_query;
 };
 
-/* Decodes `text` in place; `out` points into it. NULL, or an error message. */
+/* Decode `text` in place; `out` points into it. Return NULL, or an error text. */
 const char *request_target_parse(char *text, struct request_target *out);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The server as a whole: its engines, its turns, its end. */
+/* The server: its engines, turns and end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 #include "base/banned.h"
 
-/* Memory of one connection in libmicrohttpd: the head of a request, twice, and that of the answer. */
+/* Memory of one connection in libmicrohttpd: twice the request's head, and the head of the answer. */
 enum { CONNECTION_BYTES = 8 << 10 };
 
 /* Older versions have known weaknesses. */
@@ -46,7 +46,7 @@ static void keep_trouble(void *cls, const char *format, va_list arguments)
     (void) text_safe(said, server->trouble, sizeof server->trouble);
 }
 
-/* Target and query are decoded by target.c alone. */
+/* Leave escapes to request_target.c. */
 static size_t leave_escapes(void *cls, struct MHD_Connection *connection, char *text)
 {
     (void) cls;
@@ -75,8 +75,7 @@ static void connection_changed(void *cls, struct MHD_Connection *connection, voi
 static struct MHD_Daemon *start(struct http_engine *engine, const char *cert_pem, const char *key_pem)
 {
     struct http_server *server = engine->server;
-    /* Its log only for certificates: on a Unix socket it would say three times for each answer that TCP's
-     * options are not to be had. */
+    /* Log only for certificates: on Unix sockets it logs missing TCP options three times per answer. */
     unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME |
                      (cert_pem ? MHD_USE_TLS | MHD_USE_ERROR_LOG : 0);
     struct MHD_OptionItem options[] = {
@@ -90,14 +89,14 @@ static struct MHD_Daemon *start(struct http_engine *engine, const char *cert_pem
         { MHD_OPTION_END, 0, NULL },
     };
 
-    /* Behind the end nothing is read. */
+    /* Nothing after the end marker is read. */
     return MHD_start_daemon(
         flags, 0, NULL, NULL, request_arrives, engine, MHD_OPTION_EXTERNAL_LOGGER, keep_trouble, server,
         MHD_OPTION_ARRAY, options, cert_pem ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, cert_pem,
         MHD_OPTION_HTTPS_MEM_KEY, key_pem, MHD_OPTION_HTTPS_PRIORITIES, TLS_PRIORITIES, MHD_OPTION_END);
 }
 
-/* Connections must not be suspended. */
+/* Its connections must not be suspended. */
 static void engine_close(struct http_engine *engine)
 {
     if (!engine)
@@ -110,7 +109,7 @@ static void engine_close(struct http_engine *engine)
 }
 DEFINE_AUTO(struct http_engine, engine_close)
 
-/* Without TLS when there is no certificate. */
+/* Open an engine, without TLS when there is no certificate. */
 static dibs_status engine_open(struct http_server *server, const char *cert_pem, const char *key_pem,
                                struct http_engine **out, dibs_err *err)
 {
@@ -193,7 +192,7 @@ void http_close(struct http_server *server)
         return;
     while (!TAILQ_EMPTY(&server->listeners))
         listener_close(TAILQ_FIRST(&server->listeners));
-    /* Libmicrohttpd cannot stop while one of its connections is suspended. */
+    /* libmicrohttpd cannot stop while one of its connections is suspended. */
     for (struct http_request *r = TAILQ_FIRST(&server->requests); r; r = TAILQ_NEXT(r, link)) {
         bool is_open = r->state == HTTP_PENDING || r->state == HTTP_STREAMING;
 
@@ -211,8 +210,6 @@ void http_close(struct http_server *server)
     free(server->users);
     free(server);
 }
-
-/* ---- listening ---- */
 
 static void listener_close(struct http_listener *listener)
 {
@@ -233,7 +230,7 @@ dibs_status http_listen(struct http_server *server, int fd, void *user, bool is_
 
     if (!listener)
         return err_set(err, DIBS_FAILURE, "HTTP server: out of memory");
-    /* The client may be gone again when we accept. */
+    /* Nonblocking: the client may be gone before accept(). */
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
         return err_set(err, DIBS_FAILURE, "descriptor %d is no listening socket", fd);
     *listener = (struct http_listener){
@@ -258,8 +255,7 @@ void http_stop_accepting(struct http_server *server)
     while (!TAILQ_EMPTY(&server->listeners))
         listener_close(TAILQ_FIRST(&server->listeners));
     server->is_stopping = true;
-    /* A client that has just connected is about to send a request: without an answer it would not know
-     * whether its claim was made. */
+    /* A client that has just connected is about to send a request, and needs an answer. */
     for (struct http_request *r = TAILQ_FIRST(&server->requests); r; r = TAILQ_NEXT(r, link)) {
         if (connection_is_idle(r))
             connection_cut(r);
@@ -268,20 +264,17 @@ void http_stop_accepting(struct http_server *server)
     }
 }
 
-/* ---- turns ---- */
-
 static bool is_busy(const struct http_engine *engine)
 {
     MHD_UNSIGNED_LONG_LONG ms = 1;
 
-    /* It knows no timeouts but 0: ours are in server->steps. */
+    /* Only timeouts of 0 occur: the others are in server->steps. */
     return engine->is_due || (MHD_get_timeout(engine->daemon, &ms) == MHD_YES && ms == 0);
 }
 
 static void engine_run(struct http_engine *engine)
 {
-    /* An answer to a request that was suspended takes two: one builds it, one sends it. Requests that
-     * come meanwhile wait for its turn. */
+    /* Run twice: libmicrohttpd builds the answer to a suspended request first, and then sends it. */
     for (int i = 0; i < 2 && is_busy(engine); i++) {
         engine->is_due = false;
         (void) MHD_run(engine->daemon);

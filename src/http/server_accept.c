@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Accepts connections, within the limits of the server and of each user. */
+/* Accept connections within the limits of the server and of each user. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +14,11 @@
 #include "base/banned.h"
 
 enum {
-    ACCEPTS_A_TURN = 64,    /* the rest comes in the next: connections that are open have their turn, too */
-    NO_DESCRIPTOR_MS = 100, /* until the next attempt; sooner when a connection ends */
+    ACCEPTS_A_TURN = 64,    /* the rest waits for the next turn, so that open connections are served */
+    NO_DESCRIPTOR_MS = 100, /* until the next attempt; earlier when a connection ends */
 };
 
-/* Callers over TCP have no uid. No user has this one. */
+/* Callers over TCP have no uid; this one belongs to no user. */
 #define UID_OF_TCP UINT32_MAX
 
 static const char too_many[] =
@@ -28,7 +28,7 @@ static const char too_many[] =
     "\"detail\":\"too many connections of this user are open\",\"code\":6}\n";
 _Static_assert(DIBS_UNAVAILABLE == 6, "the code in the text above");
 
-/* Accept connections (EPOLLIN), or none (0) until a connection ends or that time comes. */
+/* Accept connections (EPOLLIN), or none (0) until a connection ends or until `again_ms`. */
 static void set_accepting(struct http_server *server, uint32_t events, int64_t again_ms)
 {
     server->is_paused = events == 0;
@@ -101,7 +101,7 @@ void listener_ready(loop_source *source, uint32_t events)
                 set_accepting(server, 0, clock_monotonic_ms() + NO_DESCRIPTOR_MS);
             if (errno == EAGAIN || server->is_paused)
                 return;
-            continue; /* that caller is gone already */
+            continue; /* the client is gone already */
         }
         uint32_t uid = uid_of(fd);
 

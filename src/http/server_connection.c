@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A connection from accept to its end, and the clock that runs against it. */
+/* The life of a connection, and the deadlines of its steps. */
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 
-enum { BODY_KEPT_BYTES = 16 << 10 }; /* for the next request; larger ones are rare */
+enum { BODY_KEPT_BYTES = 16 << 10 }; /* kept for the next request; larger ones are rare */
 
 /* ---- steps: a head, a body, an answer, each within max_step_ms ---- */
 
@@ -36,11 +36,11 @@ void connection_cut(struct http_request *r)
 
 void connection_hurry(struct http_request *r)
 {
-    enum { LAST_WORD_MS = 1000 };
+    enum { STOPPING_STEP_MS = 1000 };
 
     connection_end_step(r);
-    r->deadline_ms = clock_monotonic_ms() + LAST_WORD_MS;
-    TAILQ_INSERT_HEAD(&r->server->steps, r, step); /* before all that have longer */
+    r->deadline_ms = clock_monotonic_ms() + STOPPING_STEP_MS;
+    TAILQ_INSERT_HEAD(&r->server->steps, r, step); /* before all with later deadlines */
     r->is_timed = true;
 }
 
@@ -52,7 +52,7 @@ bool connection_is_idle(const struct http_request *r)
            recv(r->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 1;
 }
 
-/* ---- while libmicrohttpd looks away ---- */
+/* ---- while libmicrohttpd has suspended the connection ---- */
 
 static void unwatch(struct http_request *r)
 {
@@ -78,8 +78,8 @@ void connection_suspend(struct http_request *r)
 {
     MHD_suspend_connection(r->connection);
     r->is_suspended = true;
-    /* A client that has only finished sending still waits for its answer; under TLS there is no such thing.
-     * Without a watch, for lack of memory, the answer itself finds out. */
+    /* A client that has only closed its sending side still waits for its answer; TLS has no such state. If
+     * the watch fails for lack of memory, the answer finds out that the client is gone. */
     if (!r->is_watched)
         r->is_watched = loop_add(r->server->loop, &r->watch, r->is_tls ? EPOLLRDHUP : 0, NULL) == DIBS_OK;
 }
@@ -93,13 +93,11 @@ void connection_resume(struct http_request *r)
     r->engine->is_due = true;
 }
 
-/* ---- begin and end ---- */
-
 void connection_add(struct http_server *server, int fd, const struct http_listener *from, uint32_t uid)
 {
     const struct http_handler *handler = server->handler;
     struct http_request *r = calloc(1, sizeof *r);
-    const struct sockaddr unused = { 0 }; /* libmicrohttpd keeps a copy and never reads it */
+    const struct sockaddr unused = { 0 }; /* libmicrohttpd copies it and never reads it */
 
     if (r && handler->connected)
         r->peer = handler->connected(handler->ctx, fd, from->user);
@@ -119,9 +117,9 @@ void connection_add(struct http_server *server, int fd, const struct http_listen
     TAILQ_INSERT_TAIL(&server->requests, r, link);
     connection_begin_step(r);
     server->adding = r;
-    /* The descriptor is libmicrohttpd's from here on, whatever comes back. */
+    /* libmicrohttpd owns the descriptor from here on, even on failure. */
     (void) MHD_add_connection(r->engine->daemon, fd, &unused, sizeof unused);
-    if (server->adding) { /* refused before it began */
+    if (server->adding) { /* refused before it started */
         server->adding = NULL;
         connection_end(r);
     }

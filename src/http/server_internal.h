@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_HTTP_SERVER_INTERNAL_H
 #define DIBS_HTTP_SERVER_INTERNAL_H
-/* Shared by the files of the HTTP server. */
+/* Declarations shared by the files of the HTTP server. */
 #include <microhttpd.h>
 #include <sys/queue.h>
 
 #include "http/request_target.h"
 #include "http/server.h"
 
-/* One daemon of libmicrohttpd: without TLS, or with one certificate. It accepts nothing itself. */
+/* One daemon of libmicrohttpd: without TLS, or with one certificate. We accept its connections. */
 struct http_engine {
     loop_source source; /* its epoll descriptor */
     struct http_server *server;
     struct MHD_Daemon *daemon;
     size_t n_connections;
-    bool is_due;     /* something was answered or resumed, of which its epoll descriptor knows nothing */
-    bool is_retired; /* another certificate has taken its place */
+    bool is_due;     /* it has answers or resumed connections that its epoll descriptor does not show */
+    bool is_retired; /* replaced by one with a new certificate */
     TAILQ_ENTRY(http_engine) link;
 };
 
@@ -29,19 +29,19 @@ struct http_listener {
 
 enum http_state {
     HTTP_ARRIVING,  /* no request, or a part of one */
-    HTTP_PENDING,   /* with the handler */
-    HTTP_ANSWERED,  /* or refused by us: the rest is libmicrohttpd's */
+    HTTP_PENDING,   /* the handler has it */
+    HTTP_ANSWERED,  /* or refused by us: libmicrohttpd does the rest */
     HTTP_STREAMING, /* answered, and the handler still writes */
-    HTTP_GONE,      /* the handler knows no more of it; to be closed */
+    HTTP_GONE,      /* the handler has forgotten it; to be closed */
 };
 
-/* A connection and the one request that is under way on it: the next begins when this one is answered. */
+/* A connection and its current request: the next one begins when this one is answered. */
 struct http_request {
-    loop_source watch; /* for a client that goes away while libmicrohttpd does not look */
+    loop_source watch; /* notices a client that leaves while the connection is suspended */
     bool is_watched;
     bool is_suspended;
-    bool is_timed; /* is in server->steps */
-    bool is_used;  /* a request was answered on it: it may be idle now */
+    bool is_timed; /* it is in server->steps */
+    bool is_used;  /* a request was answered on it, so it may be idle now */
     enum http_state state;
     struct http_server *server;
     struct http_engine *engine;
@@ -49,12 +49,12 @@ struct http_request {
     bool is_tls;
     void *peer;
     uint32_t uid;
-    uint64_t turn;       /* in which it was given to the handler */
-    int64_t deadline_ms; /* of the step under way */
+    uint64_t turn;       /* turn in which the handler got it */
+    int64_t deadline_ms; /* of the current step */
     TAILQ_ENTRY(http_request) link, step;
 
     const char *raw_target;   /* in libmicrohttpd's memory */
-    size_t raw_n;             /* with its NUL */
+    size_t raw_n;             /* including its NUL */
     struct bytes target_text; /* our copy, kept for the next request */
     const char *target_trouble;
     struct request_target target;
@@ -63,18 +63,18 @@ struct http_request {
 
     struct bytes body; /* a NUL follows */
     bool is_body_too_large;
-    bool is_large;   /* counted as such for its user */
-    bool is_crowded; /* it would have been one too many */
+    bool is_large;   /* counted as large for its user */
+    bool is_crowded; /* the user had too many large ones */
 
-    struct bytes stream; /* bytes that the reader has not taken yet, */
-    size_t stream_at;    /* ... from here on */
+    struct bytes stream; /* bytes that the reader has not taken yet */
+    size_t stream_at;    /* offset of the first one */
     bool is_stream_ended;
 };
 
 struct http_user_count {
     uint32_t uid;
     size_t n;       /* connections */
-    size_t n_large; /* of their requests */
+    size_t n_large; /* of their large requests */
 };
 
 TAILQ_HEAD(http_engines, http_engine);
@@ -85,42 +85,42 @@ struct http_server {
     struct loop *loop;
     struct http_limits limits;
     const struct http_handler *handler;
-    struct http_engine *no_tls, *tls; /* for new connections; tls may be NULL */
+    struct http_engine *no_tls, *tls; /* engines for new connections; tls may be NULL */
     struct http_engines engines;
     struct http_listeners listeners;
     struct http_requests requests;
-    struct http_requests steps; /* earliest deadline first: all steps are of one length */
+    struct http_requests steps; /* earliest deadline first, because all steps have the same length */
     size_t n_connections;
     struct http_user_count *users;
     size_t n_users, max_users;
-    struct http_request *adding; /* on its way into libmicrohttpd */
+    struct http_request *adding; /* the connection being added to libmicrohttpd */
     uint64_t turn;
-    bool is_paused; /* no accepting until a connection ends, or until... */
+    bool is_paused; /* do not accept until a connection ends, or until: */
     int64_t accept_again_ms;
     bool is_stopping;
-    char trouble[256]; /* the last message of libmicrohttpd */
+    char trouble[256]; /* last message of libmicrohttpd */
 };
 
-/* server_connection.c: from accept to the end. */
+/* server_connection.c */
 void connection_add(struct http_server *server, int fd, const struct http_listener *from, uint32_t uid);
 void connection_end(struct http_request *r);
 void connection_begin_step(struct http_request *r);
 void connection_end_step(struct http_request *r);
-/* The request is over, answered or not; the connection waits for the next. */
+/* End the request, answered or not; the connection waits for the next. */
 void connection_reset(struct http_request *r);
-/* Libmicrohttpd looks away until connection_resume(); we look instead. */
+/* Suspend the connection in libmicrohttpd until connection_resume(), and watch for the client's end. */
 void connection_suspend(struct http_request *r);
 void connection_resume(struct http_request *r);
-/* Ends it soon: libmicrohttpd finds the socket closed. */
+/* Shut the socket down: libmicrohttpd then ends the connection. */
 void connection_cut(struct http_request *r);
-/* The server is stopping: the step under way gets a second. */
+/* Limit the current step to a second: the server is stopping. */
 void connection_hurry(struct http_request *r);
-/* It was answered and has said nothing since. */
+/* Return whether it was answered and has received nothing since. */
 bool connection_is_idle(const struct http_request *r);
-/* Counts it for its user, once. */
+/* Count the request as large for its user, once. */
 void connection_count_large(struct http_request *r);
 
-/* server_request.c: the callbacks of libmicrohttpd, in their order. */
+/* server_request.c: the callbacks of libmicrohttpd, in order. */
 void *request_head_begins(void *cls, const char *target, struct MHD_Connection *connection);
 enum MHD_Result request_arrives(void *cls, struct MHD_Connection *connection, const char *url,
                                 const char *method, const char *version, const char *upload, size_t *upload_n,
@@ -131,11 +131,11 @@ void request_completed(void *cls, struct MHD_Connection *connection, void **cont
 /* server_accept.c */
 void listener_ready(loop_source *source, uint32_t events);
 void accept_resume(struct http_server *server);
-/* Of a connection: it has one as long as it is there. */
+/* Return the count of a connection's user, which exists as long as the connection. */
 struct http_user_count *accept_user(const struct http_server *server, uint32_t uid);
 void accept_forget_user(struct http_server *server, uint32_t uid);
 
-/* server_response.c: refuse a request that the handler never sees. MHD_NO: memory is short. */
+/* server_response.c: refuse a request that the handler never gets. MHD_NO: out of memory. */
 enum MHD_Result answer_refuse(struct http_request *r, int status, const char *title, const char *detail);
 
 #endif

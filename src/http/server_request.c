@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A request as it arrives, and its parts. */
+/* Receive a request, and return its parts. */
 #include <string.h>
 #include <strings.h>
 
@@ -8,10 +8,8 @@
 
 #include "base/banned.h"
 
-/* For which a request waits before its connection is set aside: some 0.1 ms. */
+/* Turns that a request waits before its connection is suspended: some 0.1 ms. */
 enum { PATIENCE_TURNS = 16 };
-
-/* ---- the head ---- */
 
 void *request_head_begins(void *cls, const char *target, struct MHD_Connection *connection)
 {
@@ -34,7 +32,7 @@ void *request_head_begins(void *cls, const char *target, struct MHD_Connection *
     return r;
 }
 
-/* The version stands behind the target in the same line: a target that ends before that has a NUL inside. */
+/* Detect a NUL in the target: then it ends before the version, which follows in the same line. */
 static bool has_nul(const struct http_request *r, const char *version)
 {
     uintptr_t target = (uintptr_t) r->raw_target;
@@ -71,14 +69,12 @@ static enum MHD_Result head_arrived(struct http_request *r, const char *method, 
 
     if (coding && strcasecmp(coding, "chunked") != 0)
         return answer_refuse(r, 501, "Not Implemented", "no transfer coding is known but chunked");
-    /* Libmicrohttpd has refused a length that is no number. */
+    /* libmicrohttpd has already refused a length that is not a number. */
     if (length && !text_number(length, strlen(length), r->server->limits.max_body_bytes, &n))
         return refuse_body(r);
     connection_begin_step(r);
     return MHD_YES;
 }
-
-/* ---- the body ---- */
 
 bool http_take_large(struct http_request *r)
 {
@@ -90,7 +86,7 @@ bool http_take_large(struct http_request *r)
     return true;
 }
 
-/* A body that is too large is dropped: libmicrohttpd takes no answer in the middle of a body. */
+/* Store a piece of the body; drop a body that is too large: no answer is possible before its end. */
 static enum MHD_Result body_arrives(struct http_request *r, const char *bytes, size_t n)
 {
     if (r->is_body_too_large || n > r->server->limits.max_body_bytes - r->body.n) {
@@ -140,9 +136,8 @@ enum MHD_Result request_arrives(void *cls, struct MHD_Connection *connection, co
             return head_arrived(r, method, version);
         return n > 0 ? body_arrives(r, upload, n) : complete(r);
     case HTTP_PENDING:
-        /* Most are answered in the turn in which they came, or a few later. Until then libmicrohttpd asks
-         * again in each of its runs, and the loop does not wait: cheaper than to take the connection out of
-         * its epoll set, to watch for its end, and to undo both. */
+        /* Most requests are answered in this turn or a few turns later. Until then libmicrohttpd asks in each
+         * run, and the loop does not wait: cheaper than to suspend, watch and resume the connection. */
         if (r->server->turn - r->turn > PATIENCE_TURNS)
             connection_suspend(r);
         return MHD_YES;
@@ -162,8 +157,6 @@ void request_completed(void *cls, struct MHD_Connection *connection, void **cont
     if (*context)
         connection_reset(*context);
 }
-
-/* ---- its parts ---- */
 
 const char *http_method(const struct http_request *r)
 {

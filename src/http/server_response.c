@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Answers, whole and in pieces. */
+/* Answers, whole and streamed. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum {
     REFUSAL_MAX_BYTES = 512,
 };
 
-/* Queue a response; NULL: memory is short. The handler has nothing more to do with r. */
+/* Queue a response; NULL: out of memory. The handler is done with r. */
 static void send_response(struct http_request *r, int status, struct MHD_Response *response)
 {
     r->state = HTTP_ANSWERED;
@@ -24,7 +24,7 @@ static void send_response(struct http_request *r, int status, struct MHD_Respons
         connection_cut(r);
     }
     if (response)
-        MHD_destroy_response(response); /* the connection has a reference of its own */
+        MHD_destroy_response(response); /* the connection has its own reference */
     connection_resume(r);
 }
 
@@ -41,7 +41,7 @@ static void add_fields(const struct http_request *r, struct MHD_Response *respon
         (void) MHD_add_response_header(response, "Connection", "close");
 }
 
-/* Answer with bytes, which are libmicrohttpd's from here on. */
+/* Answer with bytes, which libmicrohttpd owns from here on. */
 static void send_bytes(struct http_request *r, int status, const char *type, struct bytes *body,
                        const struct http_field *extra, size_t n_extra)
 {
@@ -89,8 +89,6 @@ enum MHD_Result answer_refuse(struct http_request *r, int status, const char *ti
     return r->state == HTTP_GONE ? MHD_NO : MHD_YES;
 }
 
-/* ---- streams ---- */
-
 static ssize_t read_stream(void *cls, uint64_t at, char *out, size_t max)
 {
     struct http_request *r = cls;
@@ -120,14 +118,14 @@ bool http_stream_begin(struct http_request *r, int status, const char *type, con
     assert(r->state == HTTP_PENDING);
     add_fields(r, response, type, extra, n_extra);
     send_response(r, status, response);
-    if (r->state != HTTP_ANSWERED) /* also when it was closed meanwhile, for want of connections */
+    if (r->state != HTTP_ANSWERED) /* also when it was closed meanwhile, for lack of connections */
         return false;
     r->state = HTTP_STREAMING;
     connection_end_step(r);
     return true;
 }
 
-/* Move what the reader has not taken yet to the front. */
+/* Move the bytes that the reader has not taken yet to the front. */
 static void drop_taken(struct http_request *r)
 {
     r->stream.n -= r->stream_at;

@@ -14,14 +14,14 @@ struct check {
     bool is_stopped;
     dibs_status status;
     dibs_err *err;
-    /* Of the claim under way: */
+    /* The claim being checked: */
     const dibs_claim *claim;
     const dibs_binding *binding;
-    bool has_slot;      /* ... of this binding */
-    uint64_t conflicts; /* with this claim; 0: none */
-    /* Of the slot under way: */
+    bool has_slot;      /* the current binding has its slot */
+    uint64_t conflicts; /* id of a claim in conflict with this one; 0: none */
+    /* The slot being checked: */
     uint64_t claim_id;
-    bool is_known; /* reported with another protocol */
+    bool is_known; /* already reported for another protocol */
 };
 
 static void report(struct check *c, enum ledger_flaw flaw, const dibs_claim *claim, uint64_t other)
@@ -45,7 +45,7 @@ static bool compare_slot(void *ctx, const struct ledger_slot *slot)
     return true;
 }
 
-/* Of two claims in conflict the newer is reported, or the one that the other's slot reveals. */
+/* Check a claim's slots. Of two claims in conflict, report the newer, or the one that a slot reveals. */
 static dibs_status check_slots(struct check *c, const dibs_claim *claim)
 {
     struct claim_record other = { 0 };
@@ -111,7 +111,7 @@ static bool is_same_claim(void *ctx, const struct ledger_slot *slot)
     return !c->is_known;
 }
 
-/* A slot whose claim is gone; reported once for all protocols of a port. */
+/* Report a slot whose claim is gone, once for all protocols of a port. */
 static bool check_slot(void *ctx, const struct ledger_slot *slot)
 {
     struct check *c = ctx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tokens, packed bindings, and what makes a record valid. */
+/* Tokens, packed bindings and validity checks of records. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ void record_token_format(const struct claim_record *row, char out[DIBS_TOKEN_MAX
     *p = '\0';
 }
 
-/* Digits up to '.', at least one, below 2^63 (a row id); NULL otherwise. */
+/* Parse digits up to '.', at least one, below 2^63 (a row id). Return the text behind the '.', or NULL. */
 static const char *parse_number(const char *p, uint64_t *out)
 {
     const char *dot = strchr(p, '.');
@@ -199,9 +199,9 @@ bool record_claim_valid(const dibs_claim *c, const char **why)
     return !reason;
 }
 
-/* ---- the claims of one port: an address each, so there may be many, and mostly there is none ---- */
+/* ---- the ids of the claims on one port: mostly none, at most one for each address ---- */
 
-enum { IDS_MAX = 1 << 20 }; /* far more addresses than any host has */
+enum { IDS_MAX = 1 << 20 }; /* more addresses than any host has */
 
 void id_list_auto(struct id_list *list)
 {
@@ -263,7 +263,7 @@ dibs_status store_get_pool(struct store *store, const char *name, dibs_pool *out
                         ? store->ops->get(store, POOLS, &found, err)
                         : DIBS_NOT_FOUND;
 
-    if (s == DIBS_OK) /* `out` may be the caller's of the library */
+    if (s == DIBS_OK) /* write only on success: `out` may belong to a caller of the library */
         *out = found;
     return s;
 }
@@ -283,16 +283,14 @@ dibs_status store_put_slots(struct store *store, const dibs_claim *claim, dibs_e
 dibs_status record_check_node(const char *name, bool may_have_part, dibs_err *err)
 {
     const char *slash = may_have_part ? strchr(name, '/') : NULL;
-    char shown[96];
     bool is_plain = !slash || (slash > name && slash[1]);
 
     for (const char *p = name; *p; p++)
         is_plain = is_plain && *p > ' ' && *p <= '~' && (*p != '/' || p == slash) && *p != '@';
     if (is_plain && name[0] && strlen(name) <= DIBS_NODE_MAX)
         return DIBS_OK;
-    return err_set(
-        err, DIBS_INVALID,
-        "'%s' cannot be a host's name in a cluster: it has 1 to %d printable ASCII characters, without '/', "
-        "'@' and spaces; set 'node'",
-        text_safe(name, shown, sizeof shown), DIBS_NODE_MAX);
+    return err_set(err, DIBS_INVALID,
+                   "'%.80s' cannot be a host's name in a cluster: it has 1 to %d printable ASCII characters, "
+                   "without '/', '@' and spaces; set 'node'",
+                   name, DIBS_NODE_MAX);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_STORE_REPORT_H
 #define DIBS_STORE_REPORT_H
-/* How a store is opened, and what it reports of itself: health, lease, traffic, members. */
+/* Options to open a store, and its reports: health, lease, traffic, members. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,61 +9,61 @@
 #include "dibs/claim.h"
 
 struct ledger_options {
-    bool is_sync_full;  /* every commit survives power loss, not only those of kept claims */
+    bool is_sync_full;  /* every commit survives power loss, not only commits of kept claims */
     int64_t timeout_ms; /* of each call */
-    const char *node;   /* what this host is called in a cluster; NULL: as the kernel says */
+    const char *node;   /* name of this host in a cluster; NULL: the kernel's host name */
 };
 
 struct ledger_lease {
-    bool is_cluster;     /* hosts share the ledger; all that follows is of this one */
+    bool is_cluster;     /* several hosts share the ledger; the rest describes this one */
     bool is_member;      /* ledger_join() was called */
-    int64_t incarnation; /* 0: the lease has ended, and there is no other yet */
-    int64_t margin_ms;   /* how long it certainly lives; 0: that is not certain */
-    uint64_t n_ended;    /* leases that were lost so far */
-    size_t n_lost;       /* claims that ledger_note_lost() has to tell of */
-    uint64_t n_gone;     /* leases of other hosts that were seen to end */
-    bool is_unattached;  /* ledger_attach() may have something to do */
-    char trouble[256];   /* why it cannot be renewed; empty: it can */
+    int64_t incarnation; /* 0: the lease has expired, and there is no new one yet */
+    int64_t margin_ms;   /* time for which the lease certainly lives; 0: not certain */
+    uint64_t n_ended;    /* leases of this host lost so far */
+    size_t n_lost;       /* claims that ledger_note_lost() has to report */
+    uint64_t n_gone;     /* leases of other hosts seen to end */
+    bool is_unattached;  /* ledger_attach() may have work to do */
+    char trouble[256];   /* why the lease cannot be renewed; "": it can */
 };
 
-/* What a store exchanged with etcd. n_within[i] counts commits of at most LEDGER_TXN_US_MAX(i). */
+/* Exchanges with etcd. n_within[i] counts commits of at most LEDGER_TXN_US_MAX(i). */
 enum { LEDGER_TXN_BUCKETS = 12 };
 #define LEDGER_TXN_US_MAX(i) (INT64_C(500) << (i))
 struct ledger_traffic {
-    uint64_t n_commits;     /* Txns that were answered, */
-    uint64_t n_conflicts;   /* ... and those of them that failed: another node's commit came first */
-    uint64_t n_retries;     /* requests that had to be sent again, to another member or later */
-    uint64_t n_loads;       /* times that the whole copy was read */
-    uint64_t n_compactions; /* times that this host compacted old versions */
+    uint64_t n_commits;     /* answered Txns */
+    uint64_t n_conflicts;   /* answered Txns that failed because another node's commit came first */
+    uint64_t n_retries;     /* requests sent again, to another member or later */
+    uint64_t n_loads;       /* full reads of the copy */
+    uint64_t n_compactions; /* compactions by this host */
     uint64_t n_within[LEDGER_TXN_BUCKETS];
     int64_t total_us;
-    int64_t lag_ms; /* how long the watch took to deliver the last change of ours; -1: not yet */
+    int64_t lag_ms; /* time the watch took to deliver our last change; -1: none yet */
 };
 
-/* How the store of a shared ledger is, asked of each of its members. */
+/* State of a shared ledger's store, asked from each of its members. */
 enum { LEDGER_MEMBERS_MAX = 32 };
 struct ledger_member {
     char name[64];
-    char url[272];   /* "": it has not started */
-    bool is_named;   /* in the ledger's URI */
-    bool answers;    /* what follows is known only then; of those that are not named it is not asked */
-    char why[200];   /* ... why it does not, */
-    bool is_refused; /* ... and it would answer others: user, password or certificates are wrong */
-    int64_t took_us; /* to answer */
+    char url[272];   /* "": the member has not started */
+    bool is_named;   /* listed in the ledger's URI */
+    bool answers;    /* the fields below are known only then; members not in the URI are not asked */
+    char why[200];   /* why it does not answer */
+    bool is_refused; /* it rejects us only: user, password or certificates are wrong */
+    int64_t took_us; /* time to answer */
     char version[32];
     bool is_leader, has_leader, is_learner;
     int64_t revision, bytes, used_bytes;
-    int64_t quota_bytes;      /* 0: it does not say */
+    int64_t quota_bytes;      /* 0: unknown */
     bool is_full, is_corrupt; /* alarms */
 };
 struct ledger_cluster {
     struct ledger_member member[LEDGER_MEMBERS_MAX];
     size_t n;
-    bool is_quorate;   /* a read that needs a majority was answered, */
-    int64_t quorum_us; /* ... after so long */
+    bool is_quorate;   /* a read that needs a majority was answered */
+    int64_t quorum_us; /* time of that read */
     bool has_other_alarm;
-    char why[200];   /* why it was not, */
-    bool is_refused; /* ... and others would be: as above, or rights are missing */
+    char why[200];   /* why that read failed */
+    bool is_refused; /* the cluster rejects us only: as above, or rights are missing */
 };
 
 struct ledger_health {
@@ -71,31 +71,31 @@ struct ledger_health {
     uint64_t n_claims, n_events, n_names;
     uint64_t bytes, wal_bytes;
     bool is_read_only;
-    bool is_sound;    /* the backend's own integrity check */
-    char detail[256]; /* what the check said */
+    bool is_sound;    /* result of the backend's own integrity check */
+    char detail[256]; /* text of that check */
     char path[1024];
 };
 
-/* What salvaging a damaged ledger has saved. */
+/* Result of salvaging a damaged ledger. */
 struct ledger_salvaged {
-    char aside[1024]; /* what the damaged file is called now */
+    char aside[1024]; /* new path of the damaged file */
     size_t n_saved;   /* claims */
-    size_t n_lost;    /* claims whose record is damaged or lost; their ports are kept */
+    size_t n_lost;    /* claims whose record is damaged or lost; their ports stay blocked */
 };
 
-/* What can be wrong with single records of a store that can be read. */
+/* Flaws of single records in a store that can be read. */
 enum ledger_flaw {
-    LEDGER_DAMAGED,   /* its record is not valid; port 0: not even that is known */
-    LEDGER_LOST,      /* its port is blocked, its record is gone */
-    LEDGER_UNGUARDED, /* it is there, but its port is not blocked, or not for all of its bindings */
-    LEDGER_MISNAMED,  /* its name does not lead to it; `other`: where else, 0 nowhere */
+    LEDGER_DAMAGED,   /* its record is not valid; port 0: its port is unknown */
+    LEDGER_LOST,      /* its port is blocked, but its record is gone */
+    LEDGER_UNGUARDED, /* its record exists, but the port is not blocked for all of its bindings */
+    LEDGER_MISNAMED,  /* its name leads to claim `other` instead, or to none (0) */
     LEDGER_NAMESAKE,  /* its name leads to `other`, which has the same name; a user must decide */
     LEDGER_CONFLICT,  /* it conflicts with `other`; a user must decide */
 };
 
 typedef bool (*store_flaw_fn)(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim, uint64_t other);
 
-/* Does salvaging the store mend it? */
+/* Return whether salvaging the store repairs the flaw. */
 static inline bool flaw_is_mendable(enum ledger_flaw flaw)
 {
     return flaw != LEDGER_NAMESAKE && flaw != LEDGER_CONFLICT;

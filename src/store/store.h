@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_STORE_STORE_H
 #define DIBS_STORE_STORE_H
-/* What the ledger needs from a store: transactions on the records of record.h. A store that several hosts
- * share has a second interface. */
+/* The interface between ledger and store: transactions on the records of record.h. */
 #include "net/portbits.h"
 #include "store/record.h"
 #include "store/report.h"
 
 struct store {
-    const struct store_ops *ops; /* first member of every store's struct */
-    uint64_t salt;               /* a random number fixed when the store was made */
-    uint64_t id_base; /* ids of new claims are above it: each node of a cluster has its own range */
-    struct cluster_state *cluster; /* NULL: one host has the store alone */
+    const struct store_ops *ops;   /* first member of every store's struct */
+    uint64_t salt;                 /* a random number, chosen when the store was created */
+    uint64_t id_base;              /* new claims get ids above it: each node of a cluster has its own range */
+    struct cluster_state *cluster; /* NULL: the store belongs to one host */
 };
 
 /* The state of a store that several hosts share; the store keeps it current. */
 struct cluster_state {
     struct ledger_traffic traffic;
-    bool has_number;         /* this node is among those that the ledger knows, */
-    uint32_t rank, n_hosts;  /* ... which one of how many: behind them all while it has no number */
-    int notices;             /* readable when other nodes have changed something; -1: not watched */
+    bool has_number;         /* this node has a number in the ledger */
+    uint32_t rank, n_hosts;  /* position of this node among n_hosts; the last while it has no number */
+    int notices;             /* descriptor, readable when other nodes have changed records; -1: no watch */
     uint64_t n_elsewhere;    /* changes of other nodes so far */
-    struct portbits changed; /* their ports, since the ledger looked last, */
-    bool is_all_changed;     /* ... or any port */
-    bool needs_revalidation; /* set by the ledger: confirm the copy before the next transaction */
-    bool had_conflict;       /* the last commit failed: another node's commit came first, a retry sees it */
-    bool was_cut;            /* ... the store did not answer */
+    struct portbits changed; /* ports that other nodes changed since the ledger last read this */
+    bool is_all_changed;     /* any port may have changed */
+    bool needs_revalidation; /* set by the ledger: revalidate the copy before the next transaction */
+    bool had_conflict;       /* the last commit failed because another node's commit came first */
+    bool was_cut;            /* the last commit failed because the store did not answer */
 };
 
-/* The kinds of records. The key of each is marked. */
+/* The kinds of records, each with its type and key. */
 enum record_kind {
     CLAIMS,    /* struct claim_record: id */
     SLOTS,     /* struct ledger_slot: proto, port, address, claim_id */
@@ -41,56 +40,55 @@ enum record_kind {
 };
 
 struct store_bounds {
-    uint64_t oldest_seq;         /* events and answers up to it go */
-    size_t names_kept;           /* names that are only remembered, the newest ones */
-    int64_t cooled_ms, until_ms; /* free slots stay that were released between these */
+    uint64_t oldest_seq;         /* drop events and answers up to this one */
+    size_t names_kept;           /* number of newest remembered names to keep */
+    int64_t cooled_ms, until_ms; /* keep free slots that were released between these times */
 };
 
 typedef bool (*claim_record_fn)(void *ctx, const struct claim_record *row);
 typedef bool (*claim_fn)(void *ctx, const dibs_claim *claim);
 
-/* Every member is mandatory. Unless said otherwise a member is called inside of a transaction and returns OK
- * or UNAVAILABLE; the ones that get a record also NOT_FOUND. */
+/* Every member is mandatory. Unless said otherwise, a member is called inside a transaction and returns OK or
+ * UNAVAILABLE; members that find one record also return NOT_FOUND. */
 struct store_ops {
     const char *scheme;                /* URI part before ':' */
-    const struct cluster_ops *cluster; /* NULL: one host has the store alone */
+    const struct cluster_ops *cluster; /* NULL: the store belongs to one host */
 
-    /* Check the whole URI without opening anything, before open(). INVALID: it is none. */
+    /* Check the whole URI before open(), without opening anything. INVALID: not a valid URI. */
     dibs_status (*check)(const char *uri, dibs_err *err);
-    /* `rest` is the URI after the colon. */
+    /* Open the store; `rest` is the URI after the colon. */
     dibs_status (*open)(const char *rest, const struct ledger_options *options, struct store **out,
                         dibs_err *err);
     void (*close)(struct store *self); /* NULL is fine */
-    /* As ledger_salvage(); `event` says who does it, and is recorded with a number. INVALID: the store has no
-     * file that could be damaged. */
+    /* As ledger_salvage(). `event` names the actor and gets a number. INVALID: the store has no file. */
     dibs_status (*salvage)(const char *rest, const dibs_event *event, struct ledger_salvaged *out,
                            dibs_err *err);
-    /* Outside of a transaction. */
+    /* Called outside a transaction. */
     dibs_status (*health)(struct store *self, struct ledger_health *out, dibs_err *err);
-    /* Start the threads and watches of a long-lived process. Outside of a transaction. */
+    /* Start the threads and watches of a long-lived process. Called outside a transaction. */
     dibs_status (*start_background)(struct store *self, dibs_err *err);
 
-    /* `is_full`: the commit survives power loss. `deadline_ms` (CLOCK_MONOTONIC) is that of the call, which
-     * may make several transactions; 0: this transaction has the timeout of the options. */
+    /* `is_full`: the commit survives power loss. `deadline_ms` (CLOCK_MONOTONIC) is the deadline of the call,
+     * which may need several transactions; 0: the timeout of the options applies. */
     dibs_status (*begin)(struct store *self, bool is_write, bool is_full, int64_t deadline_ms, dibs_err *err);
     dibs_status (*commit)(struct store *self, dibs_err *err);
     void (*rollback)(struct store *self);
-    /* A savepoint inside of a write transaction, one at a time: undo() drops the changes since save(),
-     * forget() keeps them. */
+    /* One savepoint at a time in a write transaction: undo() drops the changes since save(), forget()
+     * keeps them. */
     dibs_status (*save)(struct store *self, dibs_err *err);
     dibs_status (*undo)(struct store *self, dibs_err *err);
     dibs_status (*forget)(struct store *self, dibs_err *err);
-    /* Grows with every change of a record. */
+    /* Return a number that grows with every change of a record. */
     uint64_t (*changes)(struct store *self);
 
-    /* Complete a record that has its key. NOT_FOUND also when a record other than a claim is damaged. */
+    /* Complete a record whose key is set. NOT_FOUND also when a record other than a claim is damaged. */
     dibs_status (*get)(struct store *self, enum record_kind kind, void *record, dibs_err *err);
-    /* Insert or replace. */
+    /* Insert or replace a record. */
     dibs_status (*put)(struct store *self, enum record_kind kind, const void *record, dibs_err *err);
-    /* Only the key of the record is looked at. */
+    /* Remove the record with this key; other members are ignored. */
     dibs_status (*erase)(struct store *self, enum record_kind kind, const void *record, dibs_err *err);
 
-    /* Ascending by id, above after_id; with a principal (and project) or pool only theirs; the caller filters
+    /* List claims above after_id, ascending. The store filters by principal, project or pool, the caller by
      * the rest. */
     dibs_status (*claims)(struct store *self, const struct ledger_filter *filter, claim_record_fn fn,
                           void *ctx, dibs_err *err);
@@ -105,29 +103,29 @@ struct store_ops {
                           bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err);
     dibs_status (*pools)(struct store *self, bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err);
 
-    /* Drop what is beyond the bounds, and sightings of claims that are gone. */
+    /* Drop records beyond the bounds, and sightings of claims that are gone. */
     dibs_status (*trim)(struct store *self, const struct store_bounds *bounds, dibs_err *err);
 };
 
-/* What only a store has that several hosts share. Every member is mandatory. */
+/* The additional interface of a store that several hosts share. Every member is mandatory. */
 struct cluster_ops {
-    /* As ledger_cluster(): of a store that need not be open. */
+    /* As ledger_cluster(); the store need not be open. */
     dibs_status (*members)(const char *rest, int64_t timeout_ms, struct ledger_cluster *out, dibs_err *err);
-    /* Take in what other nodes have changed, as far as it is known here. */
+    /* Apply the changes of other nodes that the watch has delivered. */
     void (*take_notices)(struct store *self);
 
     /* As ledger_join() and ledger_lease(). */
     dibs_status (*join)(struct store *self, int64_t ttl_ms, const char *boot_id, dibs_err *err);
     void (*lease)(const struct store *self, struct ledger_lease *out);
-    /* As ledger_attach(), inside of a transaction. */
+    /* As ledger_attach(), inside a transaction. */
     dibs_status (*attach)(struct store *self, size_t *n, dibs_err *err);
-    /* Claims of this node that other nodes have ended, inside of a transaction: its commit forgets them. */
+    /* List claims of this node that other nodes have ended, inside a transaction: its commit forgets them. */
     void (*lost)(struct store *self, claim_fn fn, void *ctx);
     /* As ledger_compact(). */
     void (*compact)(struct store *self);
 
-    /* Outside of a transaction: enrol a node; count its own claims, *n as of *since; then forget it with its
-     * own records. TAKEN: it has changed something after `since`. */
+    /* Called outside a transaction: enrol a node; count its own claims (*n as of revision *since); then
+     * forget it with its own records. TAKEN: the node has changed a record after `since`. */
     void (*nodes)(const struct store *self, dibs_node_fn fn, void *ctx);
     dibs_status (*node_enrol)(struct store *self, const char *name, dibs_err *err);
     dibs_status (*node_count)(struct store *self, const char *name, size_t *n, int64_t *since, dibs_err *err);
@@ -145,16 +143,16 @@ dibs_status store_get_name(struct store *store, const char *principal, const cha
 dibs_status store_get_pool(struct store *store, const char *name, dibs_pool *out, dibs_err *err);
 /* Put the slots of all bindings of a claim. */
 dibs_status store_put_slots(struct store *store, const dibs_claim *claim, dibs_err *err);
-/* Report all flaws, those of claims first. Inside of a transaction; `fn` must not call the store. */
+/* Report all flaws, those of claims first. Called inside a transaction; `fn` must not call the store. */
 dibs_status store_flaws(struct store *store, store_flaw_fn fn, void *ctx, dibs_err *err);
 
-/* Before the first store of a program that has SQLite for itself: SQLite does not count its memory, which
- * takes a tenth of a statement's time. */
+/* Turn off SQLite's memory statistics, which take a tenth of a statement's time. Call it before the first
+ * store, in a program that is SQLite's only user. */
 void store_have_process(void);
 
 extern const struct store_ops store_etcd_ops;
 extern const struct store_ops store_sqlite_ops;
 extern const struct store_ops store_memory_ops;
-/* NULL-terminated. Each program links one of two tables: stores_all.c or stores_local.c. */
+/* NULL-terminated. Each program links stores_all.c or stores_local.c. */
 extern const struct store_ops *const store_backends[];
 #endif

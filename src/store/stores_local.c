@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The stores of dibs and libdibs: those of one host. An address in etcd can be checked there, not opened. */
+/* The stores of dibs and libdibs: those of one host. An etcd URI can be checked, but not opened. */
 #include "base/err.h"
 #include "store/etcd/client/config.h"
 #include "store/memory/table.h"
@@ -25,7 +25,7 @@ static dibs_status members_of_etcd(const char *rest, int64_t timeout_ms, struct 
     return err_set(err, DIBS_UNAVAILABLE, "this program cannot ask the members of etcd:%.200s", rest);
 }
 
-/* No other function is called without a store that is open. */
+/* The other members need an open store. */
 static const struct cluster_ops cluster_refused = { .members = members_of_etcd };
 static const struct store_ops etcd_refused = { .scheme = "etcd",
                                                .cluster = &cluster_refused,

@@ -287,7 +287,7 @@ static void a_name_that_another_host_has_taken_is_not_forgotten(void **state)
     struct name_record name = { 0 };
     (void) snprintf(name.principal, sizeof name.principal, "k8s:shop");
     (void) snprintf(name.name, sizeof name.name, "web");
-    ASSERT_OK(memory_erase(&store(a)->near.tables, NAMES, &name, &t->err), &t->err); /* as upkeep does */
+    ASSERT_OK(memory_erase(&store(a)->copy.tables, NAMES, &name, &t->err), &t->err); /* as upkeep does */
     want.accepts_cooling = true;
     dibs_claim taken = must_claim(t, b, &want);
     assert_int_equal(t_commit(t, NULL), DIBS_UNAVAILABLE);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks: the claims of 64 ports in one value. Each claim has its length in front, so that one that cannot be
- * decoded does not spoil the next (INV-6). */
+/* Blocks: the claims of 64 ports in one value. A damaged claim harms no other: each has its length
+ * (INV-6). */
 #include "store/etcd/fields.h"
 
 #include "base/banned.h"
 
 enum {
     LENGTH_BYTES = 2,
-    /* Older versions write a template in front of the claims that resemble it, two copies, each with a
-     * checksum behind it. Their blocks are read; ours have none. */
+    /* Older versions write a template in front of the claims that resemble it, as two copies, each with a
+     * checksum. We read such blocks, but do not write templates. */
     TEMPLATE_COPIES = 2,
     TEMPLATE_CHECK_BYTES = 4,
 };
@@ -18,17 +18,15 @@ enum {
     IS_STATIC = 1,
     IS_EXCLUSIVE = 2,
     IS_KEPT = 4,
-    HOLDER_SHIFT = 3, /* two bits */
+    HOLDER_SHIFT = 3, /* uses two bits */
     HAS_PROCESS = 32,
     HAS_LEASE = 64,
-    HAS_NAME = 128, /* and project */
+    HAS_NAME = 128, /* has name and project */
     HAS_ENV = 256,
     HAS_KEEPER = 512,
     HAS_RUN = 1024,
     FLAGS_MAX = 2047,
 };
-
-/* ---- parts ---- */
 
 static size_t begin_part(struct bytes *out)
 {
@@ -48,7 +46,7 @@ static void end_part(struct bytes *out, size_t began)
     out->at[began - 1] = (char) n;
 }
 
-/* Take the next part by its length, without decoding it. */
+/* Return the next part by its length, without decoding it. */
 static struct fields part_of(struct fields *f)
 {
     uint8_t length[LENGTH_BYTES] = { 0 };
@@ -63,8 +61,6 @@ static struct fields part_of(struct fields *f)
         f->at += n;
     return part;
 }
-
-/* ---- claims ---- */
 
 static void common_fields(struct fields *f, struct claim_record *row)
 {
@@ -85,7 +81,7 @@ static void common_fields(struct fields *f, struct claim_record *row)
     field_boot_id(f, c->process.boot_id, sizeof c->process.boot_id);
 }
 
-/* Relative to the template, whose fields are zero in a block without one. */
+/* Times are relative to the template, whose fields are zero in a block without one. */
 static void time_fields(struct fields *f, dibs_claim *c, const dibs_claim *template)
 {
     c->id = field_more(f, c->id, template->id, INT64_MAX);
@@ -184,7 +180,7 @@ void pack_claim(struct block_writer *w, struct claim_record *row)
     size_t began = begin_part(w->out);
 
     (void) field_uint(&f, (uint64_t) row->claim.port << 1, UINT32_MAX);
-    if (!row->claim.is_damaged) /* a damaged claim stays one: only its port is written */
+    if (!row->claim.is_damaged) /* a damaged claim stays damaged: only its port is written */
         claim_fields(&f, row, NULL);
     end_part(w->out, began);
 }
@@ -210,16 +206,14 @@ static bool read_claim(struct fields *f, const struct claim_record *template, co
     return !to->damaged || to->damaged(to->ctx, row.claim.port);
 }
 
-/* ---- ports that cool ---- */
-
 /* Compare every bit of two addresses. */
 static bool is_same_address(const dibs_address *a, const dibs_address *b)
 {
     return a->len == b->len && a->v6only == b->v6only && memcmp(a->bytes, b->bytes, a->len) == 0;
 }
 
-/* Cooling ports are packed as differences: most are neighbours that were released together. A reader
- * passes a copy of the slot before as *slot. */
+/* Pack a cooling port as its difference to the one before: most are neighbours that were released together. A
+ * reader passes a copy of the slot before as *slot. */
 static void cooling_fields(struct fields *f, struct ledger_slot *slot, const struct ledger_slot *before)
 {
     bool is_same = slot->proto == before->proto && slot->node == before->node &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sends a commit as one Txn, and finds out its result even when the answer is lost. */
+/* Send a commit as one Txn, and find out its result even when the answer is lost. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,11 +12,11 @@
 #include "base/banned.h"
 
 enum {
-    DECIDE_MS = 2000, /* beyond the deadline, to learn what became of a Txn whose answer was lost */
+    DECIDE_MS = 2000, /* after the deadline, to find out the result of a Txn whose answer was lost */
     DECIDE_PAUSE_MS = 50,
 };
 
-/* The same operations in parts of `width` each, which have no conditions. NULL: no memory. */
+/* Move the operations into nested Txns of `width` operations each. NULL: out of memory. */
 static struct etcd_op *fold(struct arena **memory, const struct etcd_op *ops, size_t *n_ops, size_t width)
 {
     size_t n = (*n_ops + width - 1) / width;
@@ -33,7 +33,7 @@ static struct etcd_op *fold(struct arena **memory, const struct etcd_op *ops, si
     return folded;
 }
 
-/* Etcd counts what is allowed over all levels together, conditions and operations of one level once. */
+/* Nest operations for etcd's limit: the sum over levels of the larger of conditions and operations. */
 static const struct etcd_op *make_ops(struct txn_plan *plan, size_t *n)
 {
     const size_t below = OPS_MAX - COMPARES_MAX;
@@ -44,7 +44,7 @@ static const struct etcd_op *make_ops(struct txn_plan *plan, size_t *n)
         ops[i] = plan->changes[i].op;
         ops[i].value = (struct etcd_bytes){ plan->changes[i].value.at, plan->changes[i].value.n };
     }
-    if (*n > COMPARES_MAX * below) /* twice: two levels below */
+    if (*n > COMPARES_MAX * below) /* a second time: two levels below */
         return fold(&plan->memory, fold(&plan->memory, ops, n, below / 2), n, below / 2);
     return *n > OPS_MAX ? fold(&plan->memory, ops, n, below) : ops;
 }
@@ -54,7 +54,7 @@ static dibs_status send(const struct composing *c, struct etcd_call *call, struc
 {
     struct txn_plan *plan = c->plan;
     struct etcdstore_key tail = etcdstore_key(c->self, SPACE_HOST, 't');
-    struct etcd_op tail_now = etcdstore_look(&tail);
+    struct etcd_op tail_now = etcdstore_read_op(&tail);
     struct etcd_txn txn = {
         .compares = plan->compares, .n_compares = plan->n_compares, .otherwise = &tail_now, .n_otherwise = 1
     };
@@ -68,16 +68,16 @@ static dibs_status send(const struct composing *c, struct etcd_call *call, struc
     return etcd_do(c->self->etcd, call, &op, answer, err);
 }
 
-enum outcome { NOT_DONE, IS_DONE, NOBODY_KNOWS };
+enum outcome { NOT_DONE, IS_DONE, OUTCOME_UNKNOWN };
 
-/* The nonce of the tail that is put when our Txn is given up. */
+/* Return the nonce of the tail that decide() puts to make our Txn fail. */
 static uint64_t other_nonce(const struct composing *c)
 {
     return c->tail.nonce + 1;
 }
 
-/* Judge by the current tail, after our change of it failed. A tail that neither we nor decide() wrote is that
- * of a commit on behalf of several nodes, which hides what became of ours. */
+/* Determine the result from the current tail, after our change of it failed. A tail that neither we nor
+ * decide() wrote belongs to a commit on behalf of several nodes, which hides the result of ours. */
 static enum outcome judge_tail(const struct composing *c, const struct etcd_result *found, int64_t *revision)
 {
     struct node_tail tail = { 0 };
@@ -85,15 +85,14 @@ static enum outcome judge_tail(const struct composing *c, const struct etcd_resu
     if (found->n_kvs != 1)
         return NOT_DONE; /* the host was removed */
     if (found->kvs[0].mod_revision == c->self->tail_revision)
-        return NOT_DONE; /* the answer of the Txn itself: it had come to nothing */
+        return NOT_DONE; /* the Txn itself failed and answered with this tail */
     if (!unpack_tail(found->kvs[0].value, &tail))
-        return NOBODY_KNOWS;
+        return OUTCOME_UNKNOWN;
     *revision = found->kvs[0].mod_revision;
-    return tail.nonce == c->tail.nonce ? IS_DONE : tail.nonce == other_nonce(c) ? NOT_DONE : NOBODY_KNOWS;
+    return tail.nonce == c->tail.nonce ? IS_DONE : tail.nonce == other_nonce(c) ? NOT_DONE : OUTCOME_UNKNOWN;
 }
 
-/* Find out the result of a Txn whose answer was lost: read the tail, or change it, so that a Txn that is
- * still under way fails. */
+/* Find out the result of a Txn whose answer was lost: read the tail, or change it so that the Txn fails. */
 static enum outcome decide(const struct composing *c, int64_t *revision)
 {
     struct etcd_store *self = c->self;
@@ -101,14 +100,14 @@ static enum outcome decide(const struct composing *c, int64_t *revision)
     int64_t until_ms = self->deadline_ms + DECIDE_MS;
     struct node_tail other = self->tail;
     AUTO(bytes_done) struct bytes value = { 0 };
-    enum outcome outcome = NOBODY_KNOWS;
+    enum outcome outcome = OUTCOME_UNKNOWN;
     bool is_answered = false;
 
     other.nonce = other_nonce(c);
     pack_tail(&value, &other);
     struct etcd_compare same = etcdstore_same(&key, self->tail_revision);
-    struct etcd_op put = etcdstore_put(&key, &value);
-    struct etcd_op look = etcdstore_look(&key);
+    struct etcd_op put = etcdstore_put_op(&key, &value);
+    struct etcd_op look = etcdstore_read_op(&key);
     struct etcd_txn txn = { &same, 1, &put, 1, &look, 1 };
     struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
     while (!is_answered && !value.is_lost && clock_monotonic_ms() < until_ms) {
@@ -116,7 +115,7 @@ static enum outcome decide(const struct composing *c, int64_t *revision)
         struct etcd_call call = { .deadline_ms = until_ms, .may_repeat = true };
 
         is_answered = etcd_do(self->etcd, &call, &op, &answer, NULL) == DIBS_OK;
-        if (!is_answered) /* a refusal (no space, say) comes at once */
+        if (!is_answered) /* a refusal (no space, for example) comes at once */
             (void) usleep(DECIDE_PAUSE_MS * 1000);
         else if (answer.result.succeeded)
             outcome = NOT_DONE;
@@ -129,13 +128,13 @@ static enum outcome decide(const struct composing *c, int64_t *revision)
 static void note_success(struct composing *c, int64_t revision)
 {
     struct etcd_store *self = c->self;
-    const struct memory_tables *tables = &self->near.tables;
+    const struct memory_tables *tables = &self->copy.tables;
     bool is_shared = false;
 
     self->tail_revision = revision;
     self->tail = c->tail;
     self->n_conflicts = 0;
-    /* Changes of other nodes in between arrive by the watch, or have to be read. */
+    /* Changes of other nodes in between arrive by the watch, or must be read. */
     if (revision == self->revision + 1)
         self->revision = revision;
     else
@@ -177,7 +176,7 @@ dibs_status etcdstore_conflict(struct etcd_store *self, dibs_err *err)
     self->state.traffic.n_conflicts++;
     self->conflict_at = self->state.n_elsewhere;
     self->is_loaded = self->is_watched;
-    return err_trouble(err, DIBS_TROUBLE_LOCKED, "others change the ledger in etcd all the time; try again");
+    return err_trouble(err, DIBS_TROUBLE_LOCKED, "other nodes keep changing the ledger in etcd; try again");
 }
 
 static void count(struct ledger_traffic *traffic, const struct etcd_call *call, int64_t took_us)
@@ -199,28 +198,27 @@ static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err
     dibs_status s = send(c, &call, &answer, err);
     int64_t revision = answer.revision;
     bool is_conflict = s == DIBS_OK && !answer.result.succeeded;
-    /* The conflict may be the answer of an earlier commit, delivered a second time. */
+    /* The conflict may be the answer to an earlier commit, delivered twice. */
     bool is_uncertain = s == DIBS_OK ? is_conflict && !call.is_news : call.fate != ETCD_NOT_DONE;
     enum outcome outcome = s != DIBS_OK || is_conflict ? NOT_DONE : IS_DONE;
 
     count(&c->self->state.traffic, &call, clock_monotonic_us() - began_us);
     if (is_uncertain)
         outcome = decide(c, &revision);
-    /* A Txn that certainly came to nothing is retried like one with a conflict. */
+    /* A Txn that certainly failed is retried like one with a conflict. */
     bool has_time = clock_monotonic_ms() < c->self->deadline_ms;
     bool is_again = outcome == NOT_DONE && (is_conflict || (is_uncertain && has_time));
 
-    if (is_conflict && outcome == NOBODY_KNOWS)
-        s = err_set(err, DIBS_UNAVAILABLE, "etcd: its answers came twice");
+    if (is_conflict && outcome == OUTCOME_UNKNOWN)
+        s = err_set(err, DIBS_UNAVAILABLE, "etcd: it sent an answer twice");
     for (size_t i = 0; i < n; i++) {
         if (outcome == IS_DONE)
             note_success(&all[i], revision);
         else if (is_again)
             (void) etcdstore_conflict(all[i].self, err);
-        else if (outcome == NOBODY_KNOWS || call.fault == ETCD_FAULT_UNREACHABLE)
+        else if (outcome == OUTCOME_UNKNOWN || call.fault == ETCD_FAULT_UNREACHABLE)
             etcdstore_note_silence(all[i].self, err);
-        /* The tail was changed to decide it. Else the copy is valid, and can be read while nothing can be
-         * changed. */
+        /* If decide() changed the tail, the copy is stale. Otherwise it is valid and can be read. */
         if (outcome != IS_DONE && is_uncertain)
             all[i].self->is_loaded = false;
     }
@@ -229,9 +227,9 @@ static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err
     if (outcome == IS_DONE)
         return DIBS_OK;
     if (is_again)
-        return DIBS_UNAVAILABLE; /* and why was said */
-    if (outcome == NOBODY_KNOWS)
-        return err_wrap(err, s, "what was asked may have been done all the same");
+        return DIBS_UNAVAILABLE; /* err already has the reason */
+    if (outcome == OUTCOME_UNKNOWN)
+        return err_wrap(err, s, "the request may have been done nevertheless");
     return s;
 }
 

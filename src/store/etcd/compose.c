@@ -73,7 +73,7 @@ void compose_compare(struct composing *c, struct etcd_compare compare)
     plan->compares[plan->n_compares++] = compare;
 }
 
-/* None of that kind in the cluster is newer than that. */
+/* Compare that no cluster record of this kind is newer than `revision`. */
 static void compare_kind(struct composing *c, char kind, int64_t revision)
 {
     struct etcdstore_key first = etcdstore_key(c->self, SPACE_CLUSTER, kind);
@@ -92,19 +92,19 @@ static const void *record_of(const struct memory_change *change)
 static void principal_out(const struct etcd_store *self, uint32_t node,
                           char principal[DIBS_PRINCIPAL_MAX + 1])
 {
-    char *at = strrchr(principal, '@'); /* a user of a container has one before */
+    char *at = strrchr(principal, '@'); /* the last: a container's user has another '@' before */
 
     if (strncmp(principal, "uid:", 4) == 0 && at && !etcdstore_is_own(self, node))
         *at = '\0';
 }
 
-/* Is it a name of a user of this host? */
+/* Return whether the name belongs to a user of this host. */
 static bool is_users_name(const struct name_record *name)
 {
     return strncmp(name->principal, "uid:", 4) == 0 && !strchr(name->principal, '@');
 }
 
-/* A name as it stands in etcd. */
+/* Convert a name to its form in etcd. */
 static void name_out(const struct etcd_store *self, enum etcdstore_space space,
                      const struct name_record *name, struct name_record *out)
 {
@@ -113,7 +113,7 @@ static void name_out(const struct etcd_store *self, enum etcdstore_space space,
         (void) snprintf(out->principal, sizeof out->principal, "%.14s@%s", name->principal, self->node);
 }
 
-/* A NUL ends the principal: a name has none. */
+/* Return the key of a name. A NUL ends the principal, because names have none. */
 static struct etcdstore_key name_key(const struct etcd_store *self, enum etcdstore_space space,
                                      const struct name_record *name)
 {
@@ -143,7 +143,7 @@ static struct etcdstore_key answer_key(const struct etcd_store *self, const stru
     return key;
 }
 
-/* A claim of that host was ended by another one. */
+/* Return the key that tells a host that another host ended its claim. */
 static struct etcdstore_key lost_key(const struct etcd_store *self, const char *node, uint64_t id)
 {
     struct etcdstore_key key = etcdstore_host_key(self, node, 'x');
@@ -152,9 +152,7 @@ static struct etcdstore_key lost_key(const struct etcd_store *self, const char *
     return key;
 }
 
-/* ---- blocks ---- */
-
-enum { CONTENT_MAX = 8 * BLOCK_PORTS }; /* of each: a port may be several addresses' and protocols' */
+enum { CONTENT_MAX = 8 * BLOCK_PORTS }; /* of each kind: a port has several addresses and protocols */
 struct content {
     const struct claim_record *claims[CONTENT_MAX];
     const struct ledger_slot *cooling[CONTENT_MAX];
@@ -174,17 +172,17 @@ static bool has_claim(const struct content *content, uint64_t id)
     return false;
 }
 
-/* False: more than fits (declared claims can share a port). */
+/* Add a slot's claim or the cooling slot. False: no room (declared claims can share a port). */
 static bool take_slot(const struct etcd_store *self, const struct ledger_slot *slot, struct content *out)
 {
     struct claim_record key = { .claim.id = slot->claim_id };
 
     if (slot->claim_id == 0) {
-        if (out->n_cooling < CONTENT_MAX) /* cooling is only advice */
+        if (out->n_cooling < CONTENT_MAX) /* drop the rest: cooling ports are only advice */
             out->cooling[out->n_cooling++] = slot;
         return true;
     }
-    const struct claim_record *row = memory_get(&self->near.tables, CLAIMS, &key);
+    const struct claim_record *row = memory_get(&self->copy.tables, CLAIMS, &key);
     if (!row || has_claim(out, slot->claim_id))
         return true;
     if (out->n_claims == CONTENT_MAX)
@@ -193,11 +191,11 @@ static bool take_slot(const struct etcd_store *self, const struct ledger_slot *s
     return true;
 }
 
-/* Collect what the copy has of a block. */
+/* Collect the claims and cooling slots of a block from the copy. */
 static dibs_status collect(const struct etcd_store *self, enum etcdstore_space space, uint16_t block,
                            struct content *out, dibs_err *err)
 {
-    const struct memory_tables *tables = &self->near.tables;
+    const struct memory_tables *tables = &self->copy.tables;
     const struct memory_table *t = &tables->table[SLOTS];
 
     out->n_claims = out->n_cooling = 0;
@@ -260,9 +258,9 @@ static dibs_status add_blocks(struct composing *c, dibs_err *err)
     return s;
 }
 
-/* ---- holders: ours are attached to a live lease, ended claims of other nodes are noted for these ---- */
+/* ---- holders: ours are attached to a live lease; other nodes get a note of their ended claims ---- */
 
-/* Its host finds it in its own records. */
+/* Record a claim that we end for its host, which reads its own records. */
 static void add_loss(struct composing *c, const struct claim_record *before)
 {
     const char *node = before->node < c->self->n_nodes ? c->self->nodes[before->node].name : "";
@@ -271,7 +269,7 @@ static void add_loss(struct composing *c, const struct claim_record *before)
     bool is_known = before->lease == 0;
 
     if (!node[0])
-        return; /* it was removed */
+        return; /* that host was removed */
     principal_out(c->self, row.node, row.claim.principal);
     struct block_writer w = pack_block(compose_put(c, &key), 1, 0);
     pack_claim(&w, &row);
@@ -341,7 +339,7 @@ static int by_record(const void *a, const void *b)
     return d ? d : x->order < y->order ? -1 : 1;
 }
 
-/* Names of this host's users are this host's alone, wherever their ports are: the tail guards them. */
+/* Compare the name's key, unless it belongs to a user of this host: then the tail guards it. */
 static void add_name_compare(struct composing *c, enum etcdstore_space space, const struct etcdstore_key *key,
                              const struct name_record *known, int64_t revision)
 {
@@ -398,7 +396,7 @@ static void add_sighting(struct composing *c, const struct sighting_record *befo
         compose_delete(c, &key, NULL);
 }
 
-/* Answers are removed in groups (add_history). */
+/* Put an answer. add_history() removes answers in groups. */
 static void add_answer(struct composing *c, const struct answer_record *now)
 {
     if (!now)
@@ -422,10 +420,10 @@ static void add_record(struct composing *c, size_t table, const void *before, co
         add_answer(c, now);
 }
 
-/* Each record once, however often it was changed: as it was before all that, and as it is now. */
+/* Add each changed record once, with its state before all changes and its state now. */
 static void add_records(struct composing *c)
 {
-    const struct memory_tables *tables = &c->self->near.tables;
+    const struct memory_tables *tables = &c->self->copy.tables;
     AUTO(free_auto) struct touched *all = calloc(tables->n_journal + 1, sizeof *all);
     size_t n = 0;
 
@@ -455,14 +453,12 @@ static void add_records(struct composing *c)
         const void *before = all[first].change->before;
         const void *now = memory_get(tables, table, record);
 
-        if (before || now) /* else it came and went */
+        if (before || now) /* else the record was created and removed */
             add_record(c, table, before, now);
     }
 }
 
-/* ---- the history ---- */
-
-/* Keys of that kind of this host, up to (not with) that number. */
+/* Delete the host's keys of this kind below `number`. */
 static void add_delete_below(struct composing *c, char kind, uint64_t number, int digits)
 {
     struct etcdstore_key first = etcdstore_key(c->self, SPACE_HOST, kind);
@@ -474,7 +470,7 @@ static void add_delete_below(struct composing *c, char kind, uint64_t number, in
 
 static void add_history(struct composing *c)
 {
-    const struct memory_tables *tables = &c->self->near.tables;
+    const struct memory_tables *tables = &c->self->copy.tables;
     const struct memory_table *t = &tables->table[EVENTS];
     size_t n = 0;
 
@@ -497,7 +493,7 @@ static void add_history(struct composing *c)
         add_delete_below(c, 'k', answer_bucket(c->self->trimmed_seq), STORE_BUCKET_DIGITS);
 }
 
-/* Compare and put the tail, as every commit of this host does: that orders them. */
+/* Compare and put the tail. Every commit of this host does so, which orders them. */
 static void add_tail(struct composing *c)
 {
     struct etcdstore_key key = etcdstore_key(c->self, SPACE_HOST, 't');
@@ -506,7 +502,7 @@ static void add_tail(struct composing *c)
     pack_tail(compose_put(c, &key), &c->tail);
 }
 
-/* Replace many compares by one of the range: no key in it is newer than the copy. */
+/* Replace many compares by one compare of the range: no key in it is newer than the copy. */
 static void join_compares(struct composing *c, size_t n_before)
 {
     if (c->plan->n_compares - n_before <= COMPARES_MAX)
@@ -516,7 +512,7 @@ static void join_compares(struct composing *c, size_t n_before)
     compare_kind(c, 'n', c->self->revision);
 }
 
-/* A commit on behalf of another node wakes that node; its own would only come back to it. */
+/* Wake the node of a store that this process does not watch: we commit on its behalf. */
 static void add_wake(struct composing *c)
 {
     struct etcdstore_key key = etcdstore_key(c->self, SPACE_HOST, 'w');
@@ -541,7 +537,7 @@ dibs_status compose(struct composing *c, struct txn_plan *plan, struct etcd_stor
     compose_fence(c);
     add_history(c);
     add_noted(c);
-    compare_kind(c, 'p', self->pools_revision); /* whose a port is, is a matter of the pools */
+    compare_kind(c, 'p', self->pools_revision); /* the pools determine the scope of each port */
     add_lease_compares(c);
     add_tail(c);
     add_wake(c);

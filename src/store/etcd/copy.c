@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Loads the in-memory copy from etcd. */
+/* Load the in-memory copy from etcd. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #include "base/banned.h"
 
-enum { PAGE_KEYS = 256, EVENTS_PAGE_KEYS = 2048 }; /* of blocks: some megabytes at most */
+enum { PAGE_KEYS = 256, EVENTS_PAGE_KEYS = 2048 }; /* a page of blocks has some megabytes at most */
 
 struct etcd_call etcdstore_call(const struct etcd_store *self)
 {
@@ -22,14 +22,14 @@ struct applying {
     struct etcd_store *self;
     enum etcdstore_space space;
     uint16_t block;
-    uint64_t claimed; /* ports of the block, a bit each */
+    uint64_t claimed; /* ports of the block with a claim, a bit each */
     dibs_status s;
     dibs_err *err;
 };
 
 static bool put(struct applying *a, enum record_kind table, const void *record)
 {
-    a->s = memory_put(&a->self->near.tables, table, record, a->err);
+    a->s = memory_put(&a->self->copy.tables, table, record, a->err);
     return a->s == DIBS_OK;
 }
 
@@ -39,7 +39,7 @@ static const char *node_name(const struct etcd_store *self, uint32_t number)
                                                                  : "?"; /* it was removed */
 }
 
-/* A user of another host is another one: "uid:1000@NODE". Namespaces are the same everywhere. */
+/* Add its host to a principal that is a user of another host: "uid:1000@NODE". */
 static void principal_in(const struct etcd_store *self, uint32_t node, char principal[DIBS_PRINCIPAL_MAX + 1])
 {
     size_t n = strlen(principal);
@@ -60,7 +60,7 @@ void etcdstore_cooling_out(struct etcd_store *self, const struct ledger_slot *sl
 {
     if (slot->claim_id != 0 || etcdstore_is_own(self, slot->node))
         return;
-    /* Without memory it cools a little longer. */
+    /* Out of memory: it cools a little longer. */
     if (grow((void **) &self->seen, self->n_seen, &self->max_seen, sizeof *self->seen))
         self->seen[self->n_seen++] = *slot;
 }
@@ -80,7 +80,7 @@ static void cooling_in(const struct etcd_store *self, struct ledger_slot *slot)
 
 /* ---- blocks ---- */
 
-/* A claim on a port that does not belong there would be seen twice, or never. */
+/* Return whether the port belongs to this block: elsewhere its claim could be seen twice, or never. */
 static bool is_here(const struct applying *a, uint16_t port)
 {
     return port / BLOCK_PORTS == a->block && etcdstore_space(a->self, port) == a->space;
@@ -133,7 +133,7 @@ static bool add_damaged(void *ctx, uint16_t port)
     return is_here(a, port) && block_port(a, port);
 }
 
-/* Block all ports of the block that have no readable claim: the unreadable ones may be on any of them. */
+/* Block all ports of the block without a readable claim: any of them may have an unreadable one. */
 static bool block_rest(struct applying *a)
 {
     for (uint32_t port = a->block * (uint32_t) BLOCK_PORTS; port < (a->block + 1u) * BLOCK_PORTS; port++)
@@ -149,7 +149,7 @@ static bool add_cooling(void *ctx, const struct ledger_slot *slot)
     struct ledger_slot seen = *slot;
 
     if (!is_here(a, slot->port))
-        return true; /* left behind when the scope of the port changed */
+        return true; /* left over from before the port changed its scope */
     cooling_in(a->self, &seen);
     return put(a, SLOTS, &seen);
 }
@@ -163,7 +163,7 @@ static bool apply_block(struct applying *a, const struct etcd_kv *kv)
     return unpack_block(kv->value, &reader) || (a->s == DIBS_OK && block_rest(a));
 }
 
-/* ---- the others ---- */
+/* ---- other records ---- */
 
 static bool apply_node(struct applying *a, const char *name, size_t n, const struct etcd_kv *kv)
 {
@@ -183,22 +183,22 @@ static bool apply_node(struct applying *a, const char *name, size_t n, const str
     self->nodes[number].name[n] = '\0';
     if (strcmp(self->nodes[number].name, self->node) == 0) {
         self->state.has_number = true;
-        self->near.base.id_base = number << STORE_ID_SHIFT;
+        self->copy.base.id_base = number << STORE_ID_SHIFT;
     }
     return true;
 }
 
-/* Its claim has the name as well, and is looked for when this one's is not there (INV-6). */
+/* Make a name whose record is damaged: the ledger then searches for the claim with that name (INV-6). */
 static bool make_lost_name(const struct applying *a, struct etcd_bytes rest, struct name_record *out)
 {
     *out = (struct name_record){ .claim_id = INT64_MAX };
     for (uint16_t port = DIBS_PORT_MAX; port > 0 && out->port == 0; port--)
         if (etcdstore_space(a->self, port) == a->space)
-            out->port = port; /* any one: it says which space the key is in */
+            out->port = port; /* any port of that space: it determines the space of the key */
     return etcdstore_read_name(a->self, rest, out) && out->name[0];
 }
 
-/* A node that joined without a number is enrolled later, and the watch delivers that. */
+/* Apply a node's lease. The watch reports the enrolment of a node that joined without a number. */
 static bool apply_lease(struct applying *a, const char *name, size_t n, const struct etcd_kv *kv)
 {
     size_t number = 0;
@@ -230,18 +230,18 @@ static bool apply_name(struct applying *a, struct etcd_bytes rest, const struct 
     struct name_record name;
 
     if (!unpack_name(kv->value, &name) && !make_lost_name(a, rest, &name))
-        return true; /* not even that */
+        return true; /* its key is damaged, too */
     name_in(a->self, &name);
     name.revision = kv->mod_revision;
     name.space = (int) a->space;
-    /* A name of cluster scope wins over one that the host remembers from before. */
-    const struct name_record *known = memory_get(&a->self->near.tables, NAMES, &name);
+    /* A cluster-scope name wins over one that the host remembers from before. */
+    const struct name_record *known = memory_get(&a->self->copy.tables, NAMES, &name);
     if (known && a->space == SPACE_HOST && known->space == SPACE_CLUSTER)
         return true;
     return put(a, NAMES, &name);
 }
 
-/* `name`: its own, or what stands in its place (STORE_FENCE, STORE_REMOVAL, STORE_FORMAT). */
+/* Apply a pool, or one of STORE_FENCE, STORE_REMOVAL and STORE_FORMAT. */
 static bool apply_pool(struct applying *a, const char *name, size_t n, const struct etcd_kv *kv)
 {
     dibs_pool pool;
@@ -259,8 +259,7 @@ static bool apply_pool(struct applying *a, const char *name, size_t n, const str
     return put(a, POOLS, &pool);
 }
 
-/* Apply one key to the copy; `rest` is the key without prefix and space: "b/01d4". False: it cannot be
- * decoded. */
+/* Apply one key to the copy; `rest` is the key without prefix and space: "b/01d4". False: not decodable. */
 static bool apply(struct applying *a, struct etcd_bytes rest, const struct etcd_kv *kv)
 {
     const char *name = (const char *) rest.at + 2;
@@ -271,7 +270,7 @@ static bool apply(struct applying *a, struct etcd_bytes rest, const struct etcd_
     switch (name[-2]) {
     case 'b': return etcdstore_read_block(rest, &a->block) && apply_block(a, kv);
     case 'e':
-        (void) unpack_events(kv->value, add_event, a); /* those that cannot be decoded are left out */
+        (void) unpack_events(kv->value, add_event, a); /* events that cannot be decoded are skipped */
         return a->s == DIBS_OK;
     case 'k': return unpack_answer(kv->value, &answer) && put(a, ANSWERS, &answer);
     case 'l': return apply_lease(a, name, n, kv);
@@ -281,11 +280,9 @@ static bool apply(struct applying *a, struct etcd_bytes rest, const struct etcd_
     case 's': return !unpack_sighting(kv->value, &sighting) || put(a, SIGHTINGS, &sighting);
     case 't': a->self->tail_revision = kv->mod_revision; return unpack_tail(kv->value, &a->self->tail);
     case 'x': return unpack_block(kv->value, &(struct block_reader){ .ctx = a, .claim = add_lost });
-    default: return true; /* not for the copy */
+    default: return true; /* other kinds are not part of the copy */
     }
 }
-
-/* ---- one record ---- */
 
 struct etcd_bytes etcdstore_rest(const struct etcd_store *self, enum etcdstore_space space,
                                  const struct etcd_kv *kv)
@@ -351,8 +348,6 @@ dibs_status etcdstore_apply(struct etcd_store *self, enum etcdstore_space space,
     return a.s;
 }
 
-/* ---- reading ---- */
-
 static bool take_page(void *ctx, const struct etcd_kv *kvs, size_t n)
 {
     struct applying *a = ctx;
@@ -387,7 +382,7 @@ dibs_status etcdstore_read_blocks(struct etcd_store *self, const struct etcdstor
     return s;
 }
 
-/* All keys of these kinds, at the copy's revision. */
+/* Read all keys of these kinds at the copy's revision. */
 static dibs_status read_kinds(struct etcd_store *self, enum etcdstore_space space, char from, char to,
                               dibs_err *err)
 {
@@ -410,12 +405,12 @@ static dibs_status read_kinds(struct etcd_store *self, enum etcdstore_space spac
 
 static void forget(struct etcd_store *self)
 {
-    const struct memory_table *slots = &self->near.tables.table[SLOTS];
+    const struct memory_table *slots = &self->copy.tables.table[SLOTS];
 
     self->n_seen = 0;
     for (size_t i = 0; i < slots->n; i++)
         etcdstore_cooling_out(self, slots->item[i]);
-    memory_tables_done(&self->near.tables);
+    memory_tables_done(&self->copy.tables);
     memset(self->block_revision, 0, sizeof self->block_revision);
     memset(&self->shared, 0, sizeof self->shared);
     memset(&self->fenced, 0, sizeof self->fenced);
@@ -457,9 +452,9 @@ static dibs_status load(struct etcd_store *self, dibs_err *err)
         enum etcdstore_space space;
         char from, to;
     } parts[] = {
-        { SPACE_CLUSTER, 'm', 'm' }, /* the nodes, */
-        { SPACE_CLUSTER, 'l', 'l' }, /* ... their leases, */
-        { SPACE_CLUSTER, 'p', 'p' }, /* ... and which ports are the cluster's: */
+        { SPACE_CLUSTER, 'm', 'm' }, /* the nodes */
+        { SPACE_CLUSTER, 'l', 'l' }, /* their leases */
+        { SPACE_CLUSTER, 'p', 'p' }, /* the pools, which decide the scope of the ports below */
         { SPACE_CLUSTER, 'b', 'b' }, { SPACE_CLUSTER, 'n', 'n' }, { SPACE_HOST, 'b', 'b' },
         { SPACE_HOST, 'e', 'e' },    { SPACE_HOST, 'k', 'x' },
     };
@@ -471,7 +466,7 @@ static dibs_status load(struct etcd_store *self, dibs_err *err)
     for (size_t i = 0; i < sizeof parts / sizeof parts[0] && s == DIBS_OK; i++)
         s = read_kinds(self, parts[i].space, parts[i].from, parts[i].to, err);
     find_rank(self);
-    memory_commit(&self->near.tables);
+    memory_commit(&self->copy.tables);
     self->is_loaded = s == DIBS_OK;
     self->load_ms = clock_monotonic_ms() - began_ms;
     self->read_at = self->revision;

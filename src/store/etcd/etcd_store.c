@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The store in etcd: decisions run on an in-memory copy, and commit.c sends their changes. */
+/* The store in etcd: decisions use an in-memory copy, and commit.c sends their changes. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,6 @@
 
 #include "base/banned.h"
 
-/* ---- life ---- */
-
 static dibs_status find_node(struct etcd_store *self, const char *given, dibs_err *err)
 {
     char name[256] = "";
@@ -25,7 +23,7 @@ static dibs_status find_node(struct etcd_store *self, const char *given, dibs_er
     if (given)
         (void) snprintf(name, sizeof name, "%s", given);
     else if (gethostname(name, sizeof name - 1) != 0)
-        return err_os(err, DIBS_FAILURE, errno, "what this host is called");
+        return err_os(err, DIBS_FAILURE, errno, "cannot get the name of this host");
     dibs_status s = record_check_node(name, true, err);
     if (s == DIBS_OK)
         memcpy(self->node, name, strlen(name) + 1);
@@ -44,14 +42,14 @@ static void close_etcd(struct store *store)
         (void) close(self->lease_notice);
     etcd_close(self->etcd);
     etcd_config_wipe(&self->config);
-    memory_tables_done(&self->near.tables);
+    memory_tables_done(&self->copy.tables);
     free(self->nodes);
     free(self->lost);
     free(self->seen);
     free(self);
 }
 
-/* Parse the URL behind "etcd:", and read user and password. */
+/* Parse the URL after "etcd:", and read user and password. */
 static dibs_status configure(const char *rest, struct etcd_config *out, dibs_err *err)
 {
     char url[4096];
@@ -77,7 +75,7 @@ static dibs_status members(const char *rest, int64_t timeout_ms, struct ledger_c
 
 static void close_auto(struct etcd_store **self)
 {
-    close_etcd(*self ? &(*self)->near.base : NULL);
+    close_etcd(*self ? &(*self)->copy.base : NULL);
 }
 
 static dibs_status open_node(const struct etcd_config *config, const char *node, int64_t timeout_ms,
@@ -87,8 +85,8 @@ static dibs_status open_node(const struct etcd_config *config, const char *node,
 
     if (!self || !(self->nodes = calloc(STORE_NODES_MAX, sizeof *self->nodes)))
         return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
-    self->near.base.ops = &store_etcd_ops;
-    self->near.base.cluster = &self->state;
+    self->copy.base.ops = &store_etcd_ops;
+    self->copy.base.cluster = &self->state;
     self->state.notices = self->lease_notice = -1;
     self->state.traffic.lag_ms = -1;
     self->config = *config;
@@ -115,14 +113,14 @@ static dibs_status open_etcd(const char *rest, const struct ledger_options *opti
     if (s == DIBS_OK)
         s = etcdstore_check_header(self, err);
     if (s == DIBS_OK)
-        *out = &TAKE(self)->near.base;
+        *out = &TAKE(self)->copy.base;
     return s;
 }
 
 /* ---- transactions ---- */
 
 enum {
-    BACKOFF_FROM = 2, /* conflicts in a row; then up to a quarter of a millisecond, doubled up to 32 */
+    BACKOFF_FROM = 2, /* conflicts in a row; then wait up to a quarter of a millisecond, doubled up to 32 */
     BACKOFF_US = 250,
     BACKOFF_DOUBLINGS = 7,
 };
@@ -141,14 +139,14 @@ static dibs_status begin(struct store *store, bool is_write, bool is_full, int64
     struct etcd_store *self = etcdstore_of(store);
     dibs_status s = DIBS_OK;
 
-    (void) is_full; /* whatever etcd has answered is durable */
+    (void) is_full; /* every answered commit to etcd is durable */
     self->deadline_ms = deadline_ms ? deadline_ms : clock_monotonic_ms() + self->timeout_ms;
     if (self->state.had_conflict)
         back_off(self);
     s = etcdstore_catch_up(self, err);
     self->state.had_conflict = self->state.was_cut = false;
     if (s == DIBS_OK && is_write)
-        s = etcdstore_listen(self, err);
+        s = etcdstore_fail_if_silent(self, err);
     if (s == DIBS_OK && is_write && !self->state.has_number)
         s = etcdstore_enrol(self, self->node, err);
     if (s != DIBS_OK)
@@ -162,7 +160,7 @@ static dibs_status commit(struct store *store, dibs_err *err)
 {
     struct etcd_store *self = etcdstore_of(store);
 
-    if (self->near.is_write && self->near.tables.n_journal > 0) {
+    if (self->copy.is_write && self->copy.tables.n_journal > 0) {
         dibs_status s = etcdstore_commit(&store, 1, err);
 
         if (s != DIBS_OK)
@@ -228,8 +226,8 @@ static dibs_status beside(struct store *store, const char *node, struct store **
         s = unknown_host(self, err);
     if (s != DIBS_OK)
         return s;
-    self->near.base.salt = from->near.base.salt;
-    *out = &TAKE(self)->near.base;
+    self->copy.base.salt = from->copy.base.salt;
+    *out = &TAKE(self)->copy.base;
     return DIBS_OK;
 }
 
@@ -246,13 +244,13 @@ static dibs_status start_background(struct store *store, dibs_err *err)
 
 static void take_notices(struct store *store)
 {
-    if (!etcdstore_of(store)->near.is_open)
+    if (!etcdstore_of(store)->copy.is_open)
         etcdstore_take_notices(etcdstore_of(store));
 }
 
 /* ---- holders and the lease of their node ---- */
 
-/* Claims that one commit attaches to the lease: each may be in a block of its own, of some kilobytes. */
+/* Claims that one commit attaches to the lease: each may be in its own block of some kilobytes. */
 enum { ATTACH_MAX = 64 };
 
 static int64_t incarnation_of(const struct etcd_store *self, uint32_t node)
@@ -260,7 +258,7 @@ static int64_t incarnation_of(const struct etcd_store *self, uint32_t node)
     return node < self->n_nodes ? self->nodes[node].incarnation : 0;
 }
 
-/* Judge the claim's holder by the lease of its host. */
+/* Judge a claim's holder by the lease of its host. */
 static dibs_life node_life(const struct etcd_store *self, const struct claim_record *row)
 {
     bool is_own = etcdstore_is_own(self, row->node);
@@ -290,7 +288,7 @@ static dibs_status join(struct store *store, int64_t ttl_ms, const char *boot_id
     if (self->lease_notice < 0 || (self->state.notices >= 0 && epoll_ctl(self->state.notices, EPOLL_CTL_ADD,
                                                                          self->lease_notice, &event) != 0))
         return err_os(err, DIBS_UNAVAILABLE, errno, "joining the cluster");
-    self->is_unattached = true; /* what was claimed without a daemon */
+    self->is_unattached = true; /* claims may have been made without a daemon */
     return etcdstore_lease_open(self, ttl_ms, boot_id, &self->lease, err);
 }
 
@@ -303,7 +301,7 @@ static bool is_unattached(const struct etcd_store *self, const struct claim_reco
 static dibs_status attach(struct store *store, size_t *n, dibs_err *err)
 {
     struct etcd_store *self = etcdstore_of(store);
-    const struct memory_table *t = &self->near.tables.table[CLAIMS];
+    const struct memory_table *t = &self->copy.tables.table[CLAIMS];
     struct ledger_lease mine;
     dibs_status s = DIBS_OK;
 
@@ -315,7 +313,7 @@ static dibs_status attach(struct store *store, size_t *n, dibs_err *err)
         if (!is_unattached(self, &row))
             continue;
         row.lease = mine.incarnation;
-        s = memory_put(&self->near.tables, CLAIMS, &row, err);
+        s = memory_put(&self->copy.tables, CLAIMS, &row, err);
         ++*n;
     }
     /* There may be more. The next call finds none once these are committed. */
@@ -323,18 +321,17 @@ static dibs_status attach(struct store *store, size_t *n, dibs_err *err)
     return s;
 }
 
-/* Set node and lease of a claim before it is put. UNAVAILABLE: this host has no lease that is certain to
- * live. */
+/* Set node and lease of a claim before it is put. UNAVAILABLE: this host has no certain lease. */
 static dibs_status own_claim(const struct etcd_store *self, const struct claim_record *before,
                              struct claim_record *row, dibs_err *err)
 {
     bool is_held = row->claim.holder != DIBS_HELD_BY_NOBODY;
-    /* A new holder is on this host; the caller of another change may be on any. */
+    /* A new holder is on this host; the caller of any other change may be on another one. */
     bool is_same = before && (before->claim.generation == row->claim.generation || !is_held);
     struct ledger_lease mine;
     size_t number = etcdstore_number(self);
 
-    /* A snapshot restores cluster-scope claims of other hosts. The daemon of each attaches them. */
+    /* A snapshot restores cluster-scope claims of other hosts, whose daemons attach them. */
     if (!before && row->claim.node[0] &&
         (!etcdstore_find_node(self, row->claim.node, strlen(row->claim.node), &number) ||
          etcdstore_space(self, row->claim.port) != SPACE_CLUSTER))
@@ -349,7 +346,7 @@ static dibs_status own_claim(const struct etcd_store *self, const struct claim_r
         row->lease = is_held && is_same ? row->lease : 0;
         return DIBS_OK;
     }
-    if (!self->lease) { /* the node of another process: its lease, if it has one */
+    if (!self->lease) { /* a node of another process: use its lease, if it has one */
         row->lease = incarnation_of(self, row->node);
         return DIBS_OK;
     }
@@ -364,9 +361,9 @@ static dibs_status own_claim(const struct etcd_store *self, const struct claim_r
         row->claim.port, mine.trouble[0] ? mine.trouble : "no answer yet");
 }
 
-/* ---- rows that differ from those of memory ---- */
+/* ---- operations that differ from the store in memory ---- */
 
-/* Fail with LOCKED: another process changes the scope of the port. */
+/* Fail with LOCKED: another process is changing the scope of the port. */
 static dibs_status fenced(struct etcd_store *self, uint16_t port, dibs_err *err)
 {
     (void) etcdstore_conflict(self, NULL);
@@ -376,7 +373,7 @@ static dibs_status fenced(struct etcd_store *self, uint16_t port, dibs_err *err)
 static dibs_status claim_put(struct store *store, const struct claim_record *row, dibs_err *err)
 {
     struct etcd_store *self = etcdstore_of(store);
-    const struct claim_record *before = memory_get(&self->near.tables, CLAIMS, row);
+    const struct claim_record *before = memory_get(&self->copy.tables, CLAIMS, row);
     struct claim_record mine = *row;
     dibs_status s = own_claim(self, before, &mine, err);
 
@@ -471,7 +468,7 @@ static void lost(struct store *store, bool (*fn)(void *ctx, const dibs_claim *cl
         goes_on = fn(ctx, &self->lost[i].claim);
 }
 
-/* A quarter of the 2 GiB that etcd allows unless it is configured otherwise. */
+/* Compact above a quarter of etcd's default quota of 2 GiB. */
 static void compact(struct store *store)
 {
     const int64_t plenty_bytes = INT64_C(512) << 20;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Keeps the in-memory copy current with the changes of other nodes. */
+/* Keep the in-memory copy current with the changes of other nodes. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -13,19 +13,17 @@
 #include "base/banned.h"
 
 enum {
-    CATCH_UP_MS = 100,     /* the commit that came first arrives by then; else the whole copy is read again */
-    CONFIRM_MS = 200,      /* a copy without notices for so long may be stale: a member can stall */
-    CONFIRM_MOST_MS = 500, /* for that question; without an answer the copy is used as it is */
+    CATCH_UP_MS = 100,        /* wait for the commit that came first; after that, read the whole copy again */
+    CONFIRM_MS = 200,         /* a copy without notices for this long may be stale: a member can stall */
+    CONFIRM_TIMEOUT_MS = 500, /* timeout of that check; without an answer the copy is used unchanged */
     CONFIRMS_MAX = 3,
-    SILENT_MS = 1000, /* after one request waited in vain, others fail at once */
+    SILENT_MS = 1000, /* after a request timed out, others fail at once for this long */
 };
-
-/* ---- one change ---- */
 
 /* Remove the claims and cooling slots of a block from the copy. */
 static dibs_status clear_block(struct etcd_store *self, enum etcdstore_space space, uint16_t block)
 {
-    struct memory_tables *tables = &self->near.tables;
+    struct memory_tables *tables = &self->copy.tables;
     struct memory_table *t = &tables->table[SLOTS];
     dibs_status s = DIBS_OK;
 
@@ -53,7 +51,7 @@ static dibs_status clear_block(struct etcd_store *self, enum etcdstore_space spa
     return s;
 }
 
-/* A change of other nodes whose ports are not known. */
+/* Note a change of other nodes to unknown ports. */
 static void note_elsewhere(struct etcd_store *self)
 {
     self->state.n_elsewhere++;
@@ -68,9 +66,9 @@ static bool change_block(struct etcd_store *self, enum etcdstore_space space, st
     if (!etcdstore_read_block(rest, &block))
         return false;
     if (event->kv.mod_revision <= self->block_revision[space][block])
-        return true; /* our own, or read already */
+        return true; /* our own change, or already read */
     self->state.n_elsewhere++;
-    self->state.changed.word[block] = UINT64_MAX; /* a block is a word of the set */
+    self->state.changed.word[block] = UINT64_MAX; /* a block is one word of the set */
     self->block_revision[space][block] = event->kv.mod_revision;
     return clear_block(self, space, block) == DIBS_OK &&
            (event->is_delete || etcdstore_apply(self, space, &event->kv, NULL) == DIBS_OK);
@@ -83,16 +81,16 @@ static bool change_name(struct etcd_store *self, enum etcdstore_space space, str
 
     if (!etcdstore_read_name(self, rest, &key))
         return false;
-    const struct name_record *known = memory_get(&self->near.tables, NAMES, &key);
+    const struct name_record *known = memory_get(&self->copy.tables, NAMES, &key);
     if (known && known->revision >= event->kv.mod_revision)
         return true;
     self->state.n_elsewhere++;
     if (!event->is_delete)
         return etcdstore_apply(self, space, &event->kv, NULL) == DIBS_OK;
-    return memory_erase(&self->near.tables, NAMES, &key, NULL) == DIBS_OK;
+    return memory_erase(&self->copy.tables, NAMES, &key, NULL) == DIBS_OK;
 }
 
-/* A node's lease was made or has ended. */
+/* Apply the creation or end of a node's lease. */
 static bool change_lease(struct etcd_store *self, struct etcd_bytes rest, const struct etcd_event *event)
 {
     size_t number = 0;
@@ -108,19 +106,19 @@ static bool change_lease(struct etcd_store *self, struct etcd_bytes rest, const 
     return true;
 }
 
-/* False: all is to be read again. */
+/* Apply one change. False: the whole copy must be read again. */
 static bool take_change(struct etcd_store *self, enum etcdstore_space space, const struct etcd_event *event)
 {
     struct etcd_bytes rest = etcdstore_rest(self, space, &event->kv);
 
     if (space == SPACE_CLUSTER && event->kv.mod_revision <= self->revision)
-        return true; /* the copy was read after that */
+        return true; /* the copy is newer */
     switch (*(const char *) rest.at) {
     case 'b': return change_block(self, space, rest, event);
     case 'l': return change_lease(self, rest, event);
     case 'm': return event->kv.mod_revision <= self->nodes_revision;
     case 'n': return change_name(self, space, rest, event);
-    case 'p': return event->kv.mod_revision <= self->pools_revision; /* ports may be another's now */
+    case 'p': return event->kv.mod_revision <= self->pools_revision; /* ports may have changed their scope */
     case 'w': return event->kv.mod_revision <= self->tail_revision;  /* a commit on behalf of this node */
     case 'x':
         return event->is_delete || event->kv.mod_revision <= self->read_at ||
@@ -137,7 +135,7 @@ static void take_changes(struct etcd_store *self, enum etcdstore_space space, co
     if (!self->is_loaded) {
         note_elsewhere(self);
     }
-    memory_commit(&self->near.tables);
+    memory_commit(&self->copy.tables);
 }
 
 static void host_changed(void *ctx, const struct etcd_event *events, size_t n, int64_t revision)
@@ -203,7 +201,7 @@ dibs_status etcdstore_watch(struct etcd_store *self, dibs_err *err)
     self->state.notices = epoll_create1(EPOLL_CLOEXEC);
     if (self->state.notices < 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "following the ledger in etcd");
-    /* Of the host's keys only those that other nodes write: our own commits would be reported to us. */
+    /* Watch only those keys of the host that other nodes write, to skip our own commits. */
     s = watch_kinds(self, WATCH_HOST, 'w', 'x', self->revision + 1, err);
     if (s == DIBS_OK)
         s = watch_kinds(self, WATCH_CLUSTER, '\0', '\0', self->revision + 1, err);
@@ -233,8 +231,7 @@ void etcdstore_take_notices(struct etcd_store *self)
         note_elsewhere(self);
 }
 
-/* Only this process writes the node's records, but for a commit on behalf of several nodes (and a second
- * process that was given the same name): the copy has to be read again. */
+/* Mark the copy stale if another process wrote the tail, such as a commit for several nodes. */
 void etcdstore_compare_tail(struct etcd_store *self, const struct etcd_result *tail)
 {
     int64_t revision = tail->n_kvs == 1 ? tail->kvs[0].mod_revision : 0;
@@ -246,7 +243,7 @@ void etcdstore_compare_tail(struct etcd_store *self, const struct etcd_result *t
 static bool catch_up(struct etcd_store *self, uint64_t n_elsewhere, int64_t revision)
 {
     struct pollfd notices = { .fd = self->state.notices, .events = POLLIN };
-    /* Wait as long as a reload of the copy took the last time. */
+    /* Wait as long as the last reload of the copy took. */
     int64_t until_ms = clock_monotonic_ms() + (self->load_ms > CATCH_UP_MS ? self->load_ms : CATCH_UP_MS);
     int64_t now_ms = 0;
 
@@ -261,8 +258,8 @@ static bool catch_up(struct etcd_store *self, uint64_t n_elsewhere, int64_t revi
 
 enum currency { IS_CURRENT, IS_BEHIND, IS_UNSURE };
 
-/* Has nothing changed that the copy should have? Names are left out: there may be many. */
-static enum currency look_whether_current(struct etcd_store *self)
+/* Ask etcd whether the copy is current. Names are left out: there may be many. */
+static enum currency check_currency(struct etcd_store *self)
 {
     struct etcdstore_key tail = etcdstore_key(self, SPACE_HOST, 't');
     struct etcdstore_key pools = etcdstore_key(self, SPACE_CLUSTER, 'p');
@@ -274,12 +271,12 @@ static enum currency look_whether_current(struct etcd_store *self)
         etcdstore_not_newer(&pools, &pools_end, self->pools_revision),
         etcdstore_not_newer(&blocks, &blocks_end, self->revision),
     };
-    const struct etcd_op tail_now = etcdstore_look(&tail);
+    const struct etcd_op tail_now = etcdstore_read_op(&tail);
     const struct etcd_txn txn = { compares,  portbits_count(&self->shared) > 0 ? 3 : 2,
                                   &tail_now, 1,
                                   &tail_now, 1 };
     const struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
-    struct etcd_call call = { .deadline_ms = clock_monotonic_ms() + CONFIRM_MOST_MS };
+    struct etcd_call call = { .deadline_ms = clock_monotonic_ms() + CONFIRM_TIMEOUT_MS };
     struct etcd_answer answer = { 0 };
     dibs_status s = etcd_do(self->etcd, &call, &op, &answer, NULL);
     bool is_current = answer.result.succeeded;
@@ -301,20 +298,20 @@ static void confirm(struct etcd_store *self)
         if (!self->state.needs_revalidation && now_ms - self->confirmed_ms < CONFIRM_MS)
             return;
         self->state.needs_revalidation = false;
-        enum currency currency = look_whether_current(self);
+        enum currency currency = check_currency(self);
         if (currency == IS_BEHIND) {
             self->is_loaded =
                 self->is_loaded && catch_up(self, n_elsewhere, revision) && i + 1 < CONFIRMS_MAX;
             self->confirmed_ms = 0;
             continue;
         }
-        /* If etcd does not answer, the next request would wait as long. */
-        self->confirmed_ms = clock_monotonic_ms() + (currency == IS_UNSURE ? 4 * CONFIRM_MOST_MS : 0);
+        /* If etcd does not answer, delay the next check: it would wait as long. */
+        self->confirmed_ms = clock_monotonic_ms() + (currency == IS_UNSURE ? 4 * CONFIRM_TIMEOUT_MS : 0);
         return;
     }
 }
 
-/* ---- silence ---- */
+/* ---- etcd does not answer ---- */
 
 void etcdstore_note_silence(struct etcd_store *self, const dibs_err *why)
 {
@@ -323,15 +320,14 @@ void etcdstore_note_silence(struct etcd_store *self, const dibs_err *why)
     self->state.was_cut = true;
 }
 
-/* Fail at once after a request has waited in vain for its whole deadline: a daemon has one thread, and its
- * clients want to know in time that they may have lost their ports. Now and then ask whether etcd answers
- * again. */
-dibs_status etcdstore_listen(struct etcd_store *self, dibs_err *err)
+/* Fail at once after a request has timed out: a daemon has one thread, and its clients must learn in time
+ * that they may have lost their ports. Check from time to time whether etcd answers again. */
+dibs_status etcdstore_fail_if_silent(struct etcd_store *self, dibs_err *err)
 {
     if (!self->is_watched || self->silent_ms == 0)
         return DIBS_OK;
     if (clock_monotonic_ms() - self->silent_ms >= SILENT_MS) {
-        bool is_answered = look_whether_current(self) != IS_UNSURE;
+        bool is_answered = check_currency(self) != IS_UNSURE;
 
         self->silent_ms = is_answered ? 0 : clock_monotonic_ms();
     }
@@ -346,7 +342,7 @@ static dibs_status load_again(struct etcd_store *self, dibs_err *err)
 {
     dibs_err local = { 0 };
     dibs_err *why = err ? err : &local;
-    dibs_status s = etcdstore_listen(self, why);
+    dibs_status s = etcdstore_fail_if_silent(self, why);
 
     if (s != DIBS_OK)
         return s;
@@ -356,12 +352,12 @@ static dibs_status load_again(struct etcd_store *self, dibs_err *err)
     return s;
 }
 
-/* The same for a store without a watch: the copy is current at etcd's newest revision. */
+/* Refresh the copy of a store without a watch to etcd's newest revision. */
 static dibs_status refresh(struct etcd_store *self, dibs_err *err)
 {
     struct etcdstore_key key = etcdstore_key(self, SPACE_HOST, 't');
     struct etcd_call call = etcdstore_call(self);
-    struct etcd_op look = etcdstore_look(&key);
+    struct etcd_op look = etcdstore_read_op(&key);
     struct etcd_answer answer = { 0 };
     dibs_status s = self->is_loaded ? etcd_do(self->etcd, &call, &look, &answer, err) : DIBS_OK;
     bool is_current = self->is_loaded && answer.revision == self->revision;

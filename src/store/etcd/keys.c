@@ -10,7 +10,7 @@
 
 void etcdstore_key_add(struct etcdstore_key *key, const char *bytes, size_t n)
 {
-    assert(key->n + n <= sizeof key->at); /* every part has its own limit */
+    assert(key->n + n <= sizeof key->at); /* each part has its own limit */
     memcpy(key->at + key->n, bytes, n);
     key->n += n;
 }
@@ -23,7 +23,7 @@ void etcdstore_key_add_hex(struct etcdstore_key *key, uint64_t number, int digit
     etcdstore_key_add(key, text, strlen(text));
 }
 
-/* The keys of HOST/PART are not among those of HOST: no name has a '@'. */
+/* Append a node's name; HOST/PART as HOST@PART, which is not in the range of HOST's keys. */
 static void add_node(struct etcdstore_key *key, const char *node)
 {
     size_t n = strcspn(node, "/");
@@ -35,7 +35,6 @@ static void add_node(struct etcdstore_key *key, const char *node)
     etcdstore_key_add(key, node + n + 1, strlen(node) - n - 1);
 }
 
-/* `node` NULL: the key of a cluster-scope record. */
 struct etcdstore_key etcdstore_host_key(const struct etcd_store *self, const char *node, char kind)
 {
     struct etcdstore_key key = { .n = 0 };
@@ -90,12 +89,12 @@ struct etcd_compare etcdstore_not_newer(const struct etcdstore_key *first, const
                                   .number = revision + 1 };
 }
 
-struct etcd_op etcdstore_look(const struct etcdstore_key *key)
+struct etcd_op etcdstore_read_op(const struct etcdstore_key *key)
 {
     return (struct etcd_op){ .kind = ETCD_RANGE, .key = etcdstore_key_bytes(key) };
 }
 
-struct etcd_op etcdstore_put(const struct etcdstore_key *key, const struct bytes *value)
+struct etcd_op etcdstore_put_op(const struct etcdstore_key *key, const struct bytes *value)
 {
     return (struct etcd_op){ .kind = ETCD_PUT,
                              .key = etcdstore_key_bytes(key),
@@ -117,10 +116,8 @@ enum etcdstore_space etcdstore_space(const struct etcd_store *self, uint16_t por
 
 uint32_t etcdstore_number(const struct etcd_store *self)
 {
-    return (uint32_t) (self->near.base.id_base >> STORE_ID_SHIFT);
+    return (uint32_t) (self->copy.base.id_base >> STORE_ID_SHIFT);
 }
-
-/* ---- nodes ---- */
 
 bool etcdstore_is_own(const struct etcd_store *self, uint32_t node)
 {
@@ -142,7 +139,7 @@ void etcdstore_set_node(const struct etcd_store *self, struct claim_record *row)
     const char *name = row->node < self->n_nodes ? self->nodes[row->node].name : "";
 
     row->claim.node[0] = '\0';
-    /* A host that was removed has no holders any more. */
+    /* A removed host has no holders. */
     if (!etcdstore_is_own(self, row->node) && (name[0] || row->claim.holder != DIBS_HELD_BY_NOBODY))
         memcpy(row->claim.node, name[0] ? name : "?", name[0] ? strlen(name) + 1 : sizeof "?");
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The lease of this host: c/l/NODE exists while it lives, and claims on cluster-scope ports are attached to
- * it.
+/* The lease of this host: the key c/l/NODE exists while it lives, and claims on cluster-scope ports are
+ * attached to it.
  *
- * A thread renews it with a client of its own, so that lease and commits do not wait for each other. The
- * incarnation of a host is the revision in which c/l/NODE was made. A daemon that restarts while that key of
- * its boot exists continues the incarnation; it waits for that of another boot, which may be another machine.
- */
+ * A thread renews it with its own client, so that lease and commits do not wait for each other. The
+ * incarnation of a host is the revision in which c/l/NODE was created. A restarted daemon continues the
+ * incarnation of its own boot; it waits for the end of that of another boot, which may be another machine. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,13 +21,13 @@
 #include "base/banned.h"
 
 enum {
-    RENEW_SHARE = 3,   /* a lease is renewed when a third of it has passed, */
-    RETRY_SHARE = 12,  /* ... and after a failure sooner */
-    MARGIN_SHARE = 10, /* of the TTL is not counted on: clocks run at different rates */
+    RENEW_SHARE = 3,   /* renew after a third of the TTL */
+    RETRY_SHARE = 12,  /* retry after a twelfth of it */
+    MARGIN_SHARE = 10, /* a tenth is not relied on: clocks run at different rates */
     CALL_LEAST_MS = 500,
-    JOIN_TRIES = 8,          /* each lost to a change of another process */
-    STRANGER_MORE_MS = 3000, /* beyond the TTL, until an ended lease is gone: etcd looks now and then */
-    STRANGER_LOOK_MS = 200,
+    JOIN_TRIES = 8,            /* each failed because of another process's change */
+    OTHER_BOOT_MORE_MS = 3000, /* wait beyond the TTL: etcd removes expired leases with a delay */
+    OTHER_BOOT_POLL_MS = 200,
 };
 
 struct etcdstore_lease {
@@ -36,13 +35,13 @@ struct etcdstore_lease {
     bool has_thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool is_ending, needs_revalidation; /* under the lock, */
-    /* ... and what the lease is now: */
-    int64_t incarnation; /* 0: it has ended, and there is no other yet */
-    int64_t until_ms;    /* CLOCK_BOOTTIME: until then no other node may think that it has ended */
-    uint64_t n_ended;    /* incarnations that were lost */
+    /* Guarded by the lock: */
+    bool is_ending, needs_revalidation;
+    int64_t incarnation; /* 0: the lease has ended, and there is no new one yet */
+    int64_t until_ms;    /* CLOCK_BOOTTIME: no other node may consider it ended before this time */
+    uint64_t n_ended;    /* incarnations lost */
     char trouble[256];
-    /* The thread's, once it runs: */
+    /* Used by the thread only, once it runs: */
     struct etcd *etcd;
     struct etcdstore_key key;
     const char *node;
@@ -60,14 +59,14 @@ static struct etcd_call call_within(const struct etcdstore_lease *self)
                                    clock_monotonic_ms() + (ms > CALL_LEAST_MS ? ms : CALL_LEAST_MS) };
 }
 
-/* ---- what other threads see ---- */
+/* ---- state for other threads ---- */
 
-static void tell(const struct etcdstore_lease *self)
+static void notify(const struct etcdstore_lease *self)
 {
     const uint64_t one = 1;
 
     if (self->notice >= 0 && write(self->notice, &one, sizeof one) < 0)
-        return; /* it is readable already */
+        return; /* the eventfd is readable already */
 }
 
 static void note_life(struct etcdstore_lease *self, int64_t incarnation, int64_t asked_boot_ms, int64_t ttl_s)
@@ -80,7 +79,7 @@ static void note_life(struct etcdstore_lease *self, int64_t incarnation, int64_t
     (void) pthread_mutex_unlock(&self->lock);
     self->ttl_s = ttl_s;
     if (is_new)
-        tell(self);
+        notify(self);
 }
 
 static void note_end(struct etcdstore_lease *self)
@@ -93,7 +92,7 @@ static void note_end(struct etcdstore_lease *self)
     (void) pthread_mutex_unlock(&self->lock);
     self->id = 0;
     if (is_new)
-        tell(self);
+        notify(self);
 }
 
 static void note_trouble(struct etcdstore_lease *self, const dibs_err *err)
@@ -103,7 +102,7 @@ static void note_trouble(struct etcdstore_lease *self, const dibs_err *err)
     (void) pthread_mutex_unlock(&self->lock);
 }
 
-/* Fills in incarnation, margin_ms, n_ended and trouble. */
+/* Fill in incarnation, margin_ms, n_ended and trouble. */
 static void get_state(struct etcdstore_lease *lease, struct ledger_lease *out)
 {
     (void) pthread_mutex_lock(&lease->lock);
@@ -134,18 +133,18 @@ void etcdstore_lease_recheck(struct etcdstore_lease *lease)
     (void) pthread_mutex_unlock(&lease->lock);
 }
 
-/* ---- getting one ---- */
+/* ---- joining ---- */
 
 struct found {
-    int64_t lease, incarnation; /* 0: there is none */
-    bool is_ours;               /* of this boot */
+    int64_t lease, incarnation; /* 0: none */
+    bool is_ours;               /* created by this boot */
 };
 
-static dibs_status look(struct etcdstore_lease *self, struct found *out, dibs_err *err)
+static dibs_status read_lease_key(struct etcdstore_lease *self, struct found *out, dibs_err *err)
 {
     AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
     struct etcd_call call = call_within(self);
-    struct etcd_op op = etcdstore_look(&self->key);
+    struct etcd_op op = etcdstore_read_op(&self->key);
     dibs_status s = etcd_do(self->etcd, &call, &op, &answer, err);
 
     *out = (struct found){ 0 };
@@ -169,7 +168,7 @@ static dibs_status renew(struct etcdstore_lease *self, int64_t incarnation, dibs
     return s;
 }
 
-/* A new lease, and the key with it. LOCKED: somebody else has put it. */
+/* Create a lease and the key. LOCKED: another process has put the key. */
 static dibs_status make(struct etcdstore_lease *self, dibs_err *err)
 {
     AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
@@ -185,7 +184,7 @@ static dibs_status make(struct etcdstore_lease *self, dibs_err *err)
     if (value.is_lost)
         return err_set(err, DIBS_FAILURE, "joining the cluster: out of memory");
     struct etcd_compare none = etcdstore_same(&self->key, 0);
-    struct etcd_op put = etcdstore_put(&self->key, &value);
+    struct etcd_op put = etcdstore_put_op(&self->key, &value);
     put.lease = id;
     struct etcd_txn txn = { .compares = &none, .n_compares = 1, .then = &put, .n_then = 1 };
     struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
@@ -197,22 +196,22 @@ static dibs_status make(struct etcdstore_lease *self, dibs_err *err)
         note_life(self, answer.revision, asked_boot_ms, ttl_s);
         return DIBS_OK;
     }
-    /* Should the Txn still come, the key is gone with its lease at once. */
+    /* If the Txn was done after all, the key is deleted with its lease. */
     call = call_within(self);
     (void) etcd_lease_revoke(self->etcd, &call, id, NULL);
-    return s != DIBS_OK
-               ? s
-               : err_trouble(err, DIBS_TROUBLE_LOCKED, "others join the cluster as '%s'", self->node);
+    return s != DIBS_OK ? s
+                        : err_trouble(err, DIBS_TROUBLE_LOCKED, "another process joins the cluster as '%s'",
+                                      self->node);
 }
 
-/* One attempt. TAKEN: a host of another boot has the name now. */
+/* Try once to continue or create the lease. TAKEN: a host of another boot has the name now. */
 static dibs_status join(struct etcdstore_lease *self, dibs_err *err)
 {
     struct found found = { 0 };
     dibs_status s = DIBS_OK;
 
     for (int i = 0; i < JOIN_TRIES; i++) {
-        s = look(self, &found, err);
+        s = read_lease_key(self, &found, err);
         if (s == DIBS_OK && found.incarnation != 0 && !found.is_ours)
             return err_set(
                 err, DIBS_TAKEN,
@@ -224,27 +223,25 @@ static dibs_status join(struct etcdstore_lease *self, dibs_err *err)
         if (s == DIBS_OK)
             s = is_there ? renew(self, found.incarnation, err) : make(self, err);
         if (s != DIBS_NOT_FOUND && !(s == DIBS_UNAVAILABLE && err->trouble == DIBS_TROUBLE_LOCKED))
-            break; /* else: it has ended, or was put, in between */
+            break; /* else it has ended, or was created, in between */
     }
     return s;
 }
 
-/* The same at the start. After a reboot our own last lease may still be there. */
+/* Join at the start. After a reboot the lease of our previous boot may still exist. */
 static dibs_status join_patiently(struct etcdstore_lease *self, dibs_err *err)
 {
     dibs_status s = join(self, err);
-    int64_t until_ms = clock_monotonic_ms() + self->ttl_s * 1000 + STRANGER_MORE_MS;
+    int64_t until_ms = clock_monotonic_ms() + self->ttl_s * 1000 + OTHER_BOOT_MORE_MS;
 
     while (s == DIBS_TAKEN && clock_monotonic_ms() < until_ms) {
-        (void) nanosleep(&(struct timespec){ .tv_nsec = STRANGER_LOOK_MS * 1000000L }, NULL);
+        (void) nanosleep(&(struct timespec){ .tv_nsec = OTHER_BOOT_POLL_MS * 1000000L }, NULL);
         s = join(self, err);
     }
     return s;
 }
 
-/* ---- the thread ---- */
-
-/* Renew, check or replace the lease. Returns the time until the next call. */
+/* Renew, check or replace the lease. Return the time until the next call. */
 static int64_t keep(struct etcdstore_lease *self, bool needs_revalidation)
 {
     dibs_err err = { 0 };
@@ -254,7 +251,7 @@ static int64_t keep(struct etcdstore_lease *self, bool needs_revalidation)
 
     get_state(self, &now);
     if (needs_revalidation) /* a key can be deleted without its lease */
-        s = look(self, &found, &err);
+        s = read_lease_key(self, &found, &err);
     if (now.incarnation == 0 || (needs_revalidation && s == DIBS_OK && found.incarnation != now.incarnation))
         s = DIBS_NOT_FOUND;
     else if (s == DIBS_OK)

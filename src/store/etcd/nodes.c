@@ -11,28 +11,27 @@
 
 #include "base/banned.h"
 
-/* Puts it unless it is there; *found is what is there then. */
+/* Put a key unless it exists; *found is its value then. */
 static dibs_status put_once(struct etcd_store *self, const struct etcdstore_key *key,
                             const struct bytes *value, const struct etcd_compare *also,
                             struct etcd_answer *answer, dibs_err *err)
 {
     struct etcd_compare compares[2] = { etcdstore_same(key, 0) };
-    struct etcd_op put = etcdstore_put(key, value);
-    struct etcd_op look = etcdstore_look(key);
+    struct etcd_op put = etcdstore_put_op(key, value);
+    struct etcd_op look = etcdstore_read_op(key);
     struct etcd_txn txn = { compares, also ? 2 : 1, &put, 1, &look, 1 };
     struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
     struct etcd_call call = etcdstore_call(self);
 
-    call.may_repeat = true; /* then it is there */
+    call.may_repeat = true; /* repeating is harmless: the key exists then */
     if (also)
         compares[1] = *also;
     return value->is_lost ? err_set(err, DIBS_FAILURE, "changing the ledger: out of memory")
                           : etcd_do(self->etcd, &call, &op, answer, err);
 }
 
-/* Raise the format of a ledger that an older dibs made. Processes of that version may be at work: every
- * commit compares the pools, so that from now on theirs fail, and what they read then they cannot decode.
- * Their leases and claims stay. */
+/* Raise the format of a ledger that an older dibs created. Running processes of that version then fail to
+ * commit, because every commit compares the pools, and to read. Their leases and claims stay. */
 static dibs_status upgrade(struct etcd_store *self, const struct etcd_kv *found, uint64_t salt, dibs_err *err)
 {
     AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
@@ -46,7 +45,7 @@ static dibs_status upgrade(struct etcd_store *self, const struct etcd_kv *found,
         return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
     struct etcd_compare same = etcdstore_same(&key, found->mod_revision);
     struct etcd_op both[] = {
-        etcdstore_put(&key, &value),
+        etcdstore_put_op(&key, &value),
         { .kind = ETCD_PUT, .key = etcdstore_key_bytes(&fence), .value = { "2", 1 } },
     };
     struct etcd_txn txn = { &same, 1, both, 2, NULL, 0 };
@@ -72,8 +71,8 @@ dibs_status etcdstore_check_header(struct etcd_store *self, dibs_err *err)
         const struct etcd_result *found = answer.result.n_results == 1 ? &answer.result.results[0] : NULL;
 
         if (!found || found->n_kvs != 1 || !unpack_header(found->kvs[0].value, &header))
-            return err_trouble(err, DIBS_TROUBLE_DAMAGED, "what is below '%s' in etcd is no ledger of dibs",
-                               self->config.prefix);
+            return err_trouble(err, DIBS_TROUBLE_DAMAGED,
+                               "the keys below '%s' in etcd are not a ledger of dibs", self->config.prefix);
         if (header.major < STORE_MAJOR)
             s = upgrade(self, &found->kvs[0], header.salt, err);
         if (s != DIBS_OK)
@@ -83,7 +82,7 @@ dibs_status etcdstore_check_header(struct etcd_store *self, dibs_err *err)
         return err_trouble(err, DIBS_TROUBLE_NEWER,
                            "the ledger in etcd has format %u, this dibs knows %d; it was not touched",
                            header.major, STORE_MAJOR);
-    self->near.base.salt = header.salt;
+    self->copy.base.salt = header.salt;
     return DIBS_OK;
 }
 
@@ -122,8 +121,6 @@ dibs_status etcdstore_enrol(struct etcd_store *self, const char *node, dibs_err 
                            "too many hosts join the ledger in etcd at once; try again");
     return s;
 }
-
-/* ---- the nodes ---- */
 
 void etcdstore_nodes(const struct store *store, dibs_node_fn fn, void *ctx)
 {
@@ -169,8 +166,8 @@ dibs_status etcdstore_count_node(struct store *store, const char *name, size_t *
     return s;
 }
 
-/* One Txn: the host has committed nothing since, and its lease is as we know it. Claims carry the number of
- * their host, so it is never used again: the next number is kept under a name that no host can have. */
+/* Remove a host in one Txn, if it has committed nothing since and its lease is unchanged. Claims contain its
+ * number, so it is never used again: the next number is kept under a name that no host can have. */
 dibs_status etcdstore_forget_node(struct store *store, const char *name, int64_t since, dibs_err *err)
 {
     struct etcd_store *self = etcdstore_of(store);
@@ -201,28 +198,25 @@ dibs_status etcdstore_forget_node(struct store *store, const char *name, int64_t
         { .kind = ETCD_DELETE, .key = etcdstore_key_bytes(&own), .end = etcdstore_key_bytes(&own_end) },
         { .kind = ETCD_DELETE, .key = etcdstore_key_bytes(&lease) },
         { .kind = ETCD_DELETE, .key = etcdstore_key_bytes(&member) },
-        etcdstore_put(&counter, &next),
+        etcdstore_put_op(&counter, &next),
     };
     struct etcd_txn txn = { .compares = compares, .n_compares = 2, .then = ops, .n_then = 4 };
     struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
     dibs_status s = etcd_do(self->etcd, &call, &op, &answer, err);
     self->is_loaded = false;
     if (s == DIBS_OK && !answer.result.succeeded)
-        return err_set(err, DIBS_TAKEN, "host '%.60s' is at work: something of it has changed just now",
-                       name);
+        return err_set(err, DIBS_TAKEN, "host '%.60s' is active: its records have just changed", name);
     return s;
 }
 
-/* ---- compaction ----
- * Each commit leaves old versions, which at a thousand commits a second fill etcd's quota within minutes. The
- * node with the oldest lease removes those older than LEDGER_COMPACT_MS; a watch that was cut off for longer
- * reads the whole copy again. While there is plenty of space nothing is removed: others may need the history.
- */
+/* ---- compaction: at a thousand commits a second, old versions fill etcd's quota within minutes. The node
+ * with the oldest lease removes versions older than LEDGER_COMPACT_MS, unless there is plenty of space:
+ * others may need the history. A watch that was interrupted for longer reads the whole copy again. ---- */
 
-enum { LOOK_MOST_MS = 1000 }; /* to ask; the daemon waits for it */
+enum { STATUS_TIMEOUT_MS = 1000 }; /* timeout of the status request; the daemon waits for it */
 
-/* Has this host the oldest lease? */
-static bool is_eldest(const struct etcd_store *self)
+/* Return whether this host has the oldest lease. */
+static bool has_oldest_lease(const struct etcd_store *self)
 {
     struct ledger_lease mine;
 
@@ -243,15 +237,16 @@ static bool ask_status(struct etcd_store *self, struct etcd_call *call, struct e
 
 void etcdstore_compact(struct etcd_store *self, int64_t plenty_bytes)
 {
-    struct etcd_call call = { .deadline_ms = clock_monotonic_ms() + LOOK_MOST_MS };
+    struct etcd_call call = { .deadline_ms = clock_monotonic_ms() + STATUS_TIMEOUT_MS };
     struct etcd_status status = { 0 };
     int64_t old = self->compact_revision;
 
     self->compact_revision = 0;
-    if (!self->is_loaded || self->silent_ms != 0 || !is_eldest(self) || !ask_status(self, &call, &status))
+    if (!self->is_loaded || self->silent_ms != 0 || !has_oldest_lease(self) ||
+        !ask_status(self, &call, &status))
         return; /* another host's turn, or etcd does not answer */
     self->compact_revision = status.revision;
-    /* A failure is ignored: the next call tries again. */
+    /* Ignore a failure: the next call tries again. */
     if (old > 0 && status.db_used_bytes > plenty_bytes)
         self->state.traffic.n_compactions += etcd_compact(self->etcd, &call, old, NULL) == DIBS_OK;
 }

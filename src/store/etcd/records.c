@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The fields of packed values, and the values beside blocks: history, names, pools, answers, sightings, the
- * header of the ledger. */
+/* The fields of packed values, and all values other than blocks. */
 #include "store/etcd/fields.h"
 
 #include "base/banned.h"
-
-/* ---- fields ---- */
 
 enum {
     PACK_VERSION = 1,
     NUMBER_BYTES_MAX = 10,
     UUID_BYTES = 16,
     UUID_CHARS = 36,
-    UUID_MARK = 127, /* where a text would have its length, which is less */
+    UUID_MARK = 127, /* stands in place of a text's length, which is always less */
 };
 _Static_assert(DIBS_BOOT_ID_MAX < UUID_MARK, "the mark is no length");
 
@@ -146,9 +143,7 @@ void field_boot_id(struct fields *f, char *text, size_t size)
         uuid_write(bytes, text);
 }
 
-/* ---- records ---- */
-
-/* Both directions of a record, from the list of its fields. */
+/* Define both directions of a record from the list of its fields. */
 #define DEFINE_PACK(kind, type)                             \
     void pack_##kind(struct bytes *out, const type *record) \
     {                                                       \
@@ -175,12 +170,10 @@ static void tail_fields(struct fields *f, struct node_tail *tail)
 }
 DEFINE_PACK(tail, struct node_tail)
 
-/* ---- events ---- */
-
 /* The flags of a packed event. */
 enum {
-    IS_OTHERS = 1, /* another principal than that of the one before */
-    IS_USUAL = 2,  /* as the one before, but for time, claim and port */
+    IS_OTHERS = 1, /* principal differs from the event before */
+    IS_USUAL = 2,  /* equals the event before, except time, claim and port */
     KIND_SHIFT = 2,
 };
 
@@ -204,7 +197,7 @@ static uint64_t how_event_differs(const struct event_record *record, const struc
                : 0;
 }
 
-/* Reading, *record is a copy of the one before. */
+/* When reading, *record is a copy of the event before. */
 static void event_fields(struct fields *f, struct event_record *record, const struct event_record *before)
 {
     dibs_event *e = &record->event;
@@ -266,8 +259,6 @@ bool unpack_events(struct etcd_bytes from, bool (*fn)(void *ctx, const struct ev
     }
     return fields_are_done(&f);
 }
-
-/* ---- names, pools, answers, sightings ---- */
 
 static void name_fields(struct fields *f, struct name_record *name)
 {

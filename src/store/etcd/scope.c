@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools, and which ports they share among all hosts.
+/* Change pools, and with them the scope of ports.
  *
- * A pool may change the scope of a port only while no host has a claim on it. The claims of other hosts are
- * not in the copy, so the change first puts a fence around the ports: a record among the pools, which every
- * commit compares, so that no host claims one of them. Then it reads the blocks of all hosts. The fence ends
- * with the commit or, should this process die, with its lease. */
+ * A pool may change the scope of a port only while no host has a claim on it. The claims of other hosts
+ * are not in the copy, so the change first puts a fence around the ports: a record among the pools, which
+ * every commit compares, so that no host claims one of them. Then it reads the blocks of all hosts. The
+ * fence ends with the commit or, if this process dies, with its lease. */
 #include <string.h>
 
 #include "base/auto.h"
@@ -26,7 +26,7 @@ static bool is_any(const struct portbits *ports)
 
 static void find_shared(const struct etcd_store *self, struct portbits *out)
 {
-    const struct memory_table *t = &self->near.tables.table[POOLS];
+    const struct memory_table *t = &self->copy.tables.table[POOLS];
 
     memset(out, 0, sizeof *out);
     for (size_t i = 0; i < t->n; i++) {
@@ -48,12 +48,10 @@ void etcdstore_scope_end(struct etcd_store *self)
     struct etcd_call call = { .deadline_ms = clock_monotonic_ms() + REVOKE_MS };
 
     if (self->fence_lease)
-        (void) etcd_lease_revoke(self->etcd, &call, self->fence_lease, NULL); /* else it expires */
+        (void) etcd_lease_revoke(self->etcd, &call, self->fence_lease, NULL); /* on failure it expires */
     self->fence_lease = self->fence_revision = 0;
     memset(&self->rescoped, 0, sizeof self->rescoped);
 }
-
-/* ---- the fence ---- */
 
 static dibs_status put_fence(struct etcd_store *self, dibs_err *err)
 {
@@ -77,10 +75,10 @@ static dibs_status put_fence(struct etcd_store *self, dibs_err *err)
         return err_set(err, DIBS_FAILURE, "changing a pool: out of memory");
     const struct etcd_compare same[] = {
         etcdstore_not_newer(&pools, &end, self->pools_revision),
-        /* A host that enrolled after our last look would be left out. Who enrols later sees the fence. */
+        /* A host enrolled after our last read would be left out. A host that enrols later sees the fence. */
         etcdstore_not_newer(&nodes, &nodes_end, self->nodes_revision),
     };
-    struct etcd_op put = etcdstore_put(&fence, &value);
+    struct etcd_op put = etcdstore_put_op(&fence, &value);
     put.lease = self->fence_lease;
     struct etcd_txn txn = { .compares = same, .n_compares = 2, .then = &put, .n_then = 1 };
     struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
@@ -93,14 +91,14 @@ static dibs_status put_fence(struct etcd_store *self, dibs_err *err)
     return s;
 }
 
-/* ---- claims in the way ---- */
+/* ---- claims on these ports ---- */
 
 struct search {
     const struct etcd_store *self;
     const struct portbits *ports;
-    bool skips_own; /* claims of this host: what the copy has of them counts */
+    bool skips_own; /* skip claims of this host: the copy has them */
     bool is_found;
-    bool is_unreadable; /* ... a damaged record that may be such a claim */
+    bool is_unreadable; /* found a damaged record that may be such a claim */
     struct claim_record found;
 };
 
@@ -162,7 +160,7 @@ static dibs_status refuse(const dibs_claim *claim, const char *node, dibs_err *e
 static bool is_claimed_here(const struct etcd_store *self, const struct portbits *ports,
                             const dibs_claim **out)
 {
-    const struct memory_table *t = &self->near.tables.table[CLAIMS];
+    const struct memory_table *t = &self->copy.tables.table[CLAIMS];
 
     for (size_t i = 0; i < t->n; i++) {
         *out = &((const struct claim_record *) t->item[i])->claim;
@@ -172,7 +170,7 @@ static bool is_claimed_here(const struct etcd_store *self, const struct portbits
     return false;
 }
 
-/* TAKEN: some host has a claim on one of these ports, which are fenced. */
+/* Check that the fenced ports are free. TAKEN: some host has a claim on one of them. */
 static dibs_status check_free(struct etcd_store *self, const struct portbits *ports, dibs_err *err)
 {
     const dibs_claim *here = NULL;
@@ -196,9 +194,7 @@ static dibs_status check_free(struct etcd_store *self, const struct portbits *po
     return s == DIBS_OK && search.is_found ? refuse(&search.found.claim, node, err) : s;
 }
 
-/* ---- a pool changes ---- */
-
-/* The copy has the pools as they will be. */
+/* Fence and check the ports that change their scope. The copy already has the new pools. */
 static dibs_status rescope(struct etcd_store *self, dibs_err *err)
 {
     struct portbits after;
@@ -217,24 +213,24 @@ static dibs_status rescope(struct etcd_store *self, dibs_err *err)
     return s;
 }
 
-/* A failed change is undone: other requests may share the transaction. */
+/* Change a pool. A failed change is undone, because other requests may share the transaction. */
 dibs_status etcdstore_change_pool(struct store *store, const dibs_pool *pool, bool is_removed, dibs_err *err)
 {
     struct etcd_store *self = etcdstore_of(store);
-    size_t n_journal = self->near.tables.n_journal;
+    size_t n_journal = self->copy.tables.n_journal;
     dibs_status s = is_removed ? store_memory_ops.erase(store, POOLS, pool, err)
                                : store_memory_ops.put(store, POOLS, pool, err);
 
     if (s == DIBS_OK)
         s = rescope(self, err);
     if (s != DIBS_OK) {
-        memory_undo(&self->near.tables, n_journal);
+        memory_undo(&self->copy.tables, n_journal);
         etcdstore_scope_undone(self);
     }
     return s;
 }
 
-/* Cooling ports leave the blocks of their former scope. */
+/* Rewrite the blocks of the former scope, to remove their cooling ports. */
 void compose_touch_rescoped(struct composing *c)
 {
     for (size_t i = 0; i < BLOCKS; i++)

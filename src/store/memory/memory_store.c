@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A ledger in memory: for tests and for runs that leave nothing behind. Each open is a new, empty one. */
+/* A ledger in memory, for tests and for runs that leave nothing behind. Each open creates an empty one. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -21,14 +21,12 @@ static struct memory_tables *memory_of(struct store *store)
     return &self->tables;
 }
 
-/* For the changes: only a write transaction makes any. */
-static struct memory_tables *to(struct store *store)
+/* Return the tables for a change: the caller must be in a write transaction. */
+static struct memory_tables *writable(struct store *store)
 {
     assert(((struct memory_store *) store)->is_write);
     return memory_of(store);
 }
-
-/* ---- life ---- */
 
 static dibs_status check(const char *uri, dibs_err *err)
 {
@@ -66,7 +64,7 @@ static void close_memory(struct store *store)
     free(self);
 }
 
-/* ---- what a store in memory has no use for ---- */
+/* ---- operations that do nothing in memory ---- */
 
 static dibs_status start_background(struct store *store, dibs_err *err)
 {
@@ -91,7 +89,7 @@ static dibs_status begin(struct store *store, bool is_write, bool is_full, int64
     struct memory_store *self = (struct memory_store *) store;
 
     (void) is_full;
-    (void) deadline_ms; /* nobody else has this store: there is nothing to wait for */
+    (void) deadline_ms; /* no other process uses this store: there is no lock to wait for */
     (void) err;
     assert(!self->is_open);
     self->is_open = true;
@@ -120,14 +118,14 @@ static void rollback(struct store *store)
 dibs_status memory_rows_save(struct store *store, dibs_err *err)
 {
     (void) err;
-    ((struct memory_store *) store)->saved = to(store)->n_journal;
+    ((struct memory_store *) store)->saved = writable(store)->n_journal;
     return DIBS_OK;
 }
 
 static dibs_status undo(struct store *store, dibs_err *err)
 {
     (void) err;
-    memory_undo(to(store), ((struct memory_store *) store)->saved);
+    memory_undo(writable(store), ((struct memory_store *) store)->saved);
     return DIBS_OK;
 }
 
@@ -143,8 +141,6 @@ uint64_t memory_rows_changes(struct store *store)
     return memory_of(store)->n_journal;
 }
 
-/* ---- records ---- */
-
 static dibs_status get(struct store *store, enum record_kind kind, void *record, dibs_err *err)
 {
     const void *found = memory_get(memory_of(store), kind, record);
@@ -158,12 +154,12 @@ static dibs_status get(struct store *store, enum record_kind kind, void *record,
 
 static dibs_status put(struct store *store, enum record_kind kind, const void *record, dibs_err *err)
 {
-    return memory_put(to(store), kind, record, err);
+    return memory_put(writable(store), kind, record, err);
 }
 
 static dibs_status erase(struct store *store, enum record_kind kind, const void *record, dibs_err *err)
 {
-    return memory_erase(to(store), kind, record, err);
+    return memory_erase(writable(store), kind, record, err);
 }
 
 static dibs_status claims(struct store *store, const struct ledger_filter *filter, claim_record_fn fn,
@@ -281,7 +277,7 @@ dibs_status memory_rows_pools(struct store *store, bool (*fn)(void *, const dibs
 struct trimming {
     const struct memory_tables *tables;
     const struct store_bounds *bounds;
-    int64_t names_ms; /* names that were used before go */
+    int64_t names_ms; /* names last used before this time are dropped */
     enum record_kind kind;
 };
 
@@ -314,7 +310,7 @@ static int newest_first(const void *a, const void *b)
     return x < y ? 1 : -(x > y);
 }
 
-/* When the `kept`-th newest of the remembered names was used; INT64_MIN when there are fewer. */
+/* Find when the `kept`-th newest of the remembered names was used; INT64_MIN when there are fewer. */
 static dibs_status oldest_name(const struct memory_tables *self, size_t kept, int64_t *out, dibs_err *err)
 {
     const struct memory_table *t = &self->table[NAMES];
@@ -340,11 +336,11 @@ static dibs_status oldest_name(const struct memory_tables *self, size_t kept, in
 
 static dibs_status trim(struct store *store, const struct store_bounds *bounds, dibs_err *err)
 {
-    struct trimming t = { .tables = to(store), .bounds = bounds };
+    struct trimming t = { .tables = writable(store), .bounds = bounds };
     dibs_status s = oldest_name(t.tables, bounds->names_kept, &t.names_ms, err);
 
     for (t.kind = 0; t.kind < RECORD_KINDS && s == DIBS_OK; t.kind++)
-        s = memory_sweep(to(store), t.kind, is_over, &t, err);
+        s = memory_sweep(writable(store), t.kind, is_over, &t, err);
     return s;
 }
 

@@ -10,14 +10,12 @@
 
 #include "base/banned.h"
 
-/* ---- the kinds of records ---- */
-
 static int order(uint64_t a, uint64_t b)
 {
     return a < b ? -1 : a > b;
 }
 
-/* Claims, events and sightings have their number first. */
+/* Claims, events and sightings begin with their number. */
 static int by_number(const void *a, const void *b)
 {
     return order(*(const uint64_t *) a, *(const uint64_t *) b);
@@ -68,11 +66,10 @@ static int by_key(const void *a, const void *b)
     return d == 0 ? order(x->part, y->part) : d;
 }
 
-/* Every port of every protocol once. */
+/* Each port of each protocol once. */
 #define PER_HOST ((size_t) 3 * DIBS_PORT_MAX)
 
-/* The bounds are far above what one host's ports can need, and keep a runaway caller from eating the machine.
- */
+/* The limits are far above the needs of one host's ports, and stop a runaway caller. */
 const struct memory_kind memory_kinds[RECORD_KINDS] = {
     [CLAIMS] = { sizeof(struct claim_record), PER_HOST, by_number },
     [SLOTS] = { sizeof(struct ledger_slot), PER_HOST * 8, by_slot },
@@ -82,8 +79,6 @@ const struct memory_kind memory_kinds[RECORD_KINDS] = {
     [SIGHTINGS] = { sizeof(struct sighting_record), PER_HOST, by_number },
     [ANSWERS] = { sizeof(struct answer_record), (size_t) 4 * DIBS_EVENTS_KEPT, by_key },
 };
-
-/* ---- tables ---- */
 
 void memory_tables_done(struct memory_tables *tables)
 {
@@ -104,7 +99,7 @@ size_t memory_find(const struct memory_tables *tables, enum record_kind table, c
     size_t low = 0;
     size_t high = t->n;
 
-    /* Events and claims mostly arrive in order: look at the end first. */
+    /* Events and claims mostly arrive in order: compare with the last one first. */
     if (t->n > 0 && compare(t->item[t->n - 1], key) < 0)
         low = t->n;
     while (low < high) {
@@ -143,7 +138,7 @@ static bool note(struct memory_tables *tables, struct memory_change change)
     return has_room;
 }
 
-/* The array has room: it never shrinks, so that rolling back needs no memory. */
+/* Insert into the array, which has room: it never shrinks, so that a rollback needs no memory. */
 static void put_at(struct memory_table *t, size_t at, void *item)
 {
     assert(t->n < t->cap);
@@ -211,7 +206,7 @@ dibs_status memory_sweep(struct memory_tables *tables, enum record_kind table,
         if (s == DIBS_OK && is_over(ctx, item)) {
             if (note(tables, (struct memory_change){ table, item, NULL }))
                 continue;
-            s = no_memory(err); /* the rest stays, and the caller rolls back */
+            s = no_memory(err); /* the other records stay, and the caller rolls back */
         }
         t->item[kept++] = item;
     }

@@ -9,9 +9,9 @@
 #include "store/store.h"
 
 struct memory_kind {
-    size_t bytes;                                 /* of a record */
-    size_t max;                                   /* records: more is FULL */
-    int (*compare)(const void *a, const void *b); /* by its key */
+    size_t bytes;                                 /* size of a record */
+    size_t max;                                   /* number of records; more fail with FULL */
+    int (*compare)(const void *a, const void *b); /* compares keys */
 };
 extern const struct memory_kind memory_kinds[RECORD_KINDS];
 
@@ -20,7 +20,7 @@ struct memory_table {
     size_t n, cap;
 };
 
-/* before NULL: was not there; after NULL: was removed. */
+/* One change. `before` NULL: the record is new; `after` NULL: it was removed. */
 struct memory_change {
     enum record_kind table;
     void *before, *after;
@@ -32,12 +32,12 @@ struct memory_tables { /* zero is empty */
     size_t n_journal, journal_cap;
 };
 
-void memory_tables_done(struct memory_tables *tables); /* they are empty then */
+void memory_tables_done(struct memory_tables *tables); /* leaves them empty */
 
-/* The place of the first record that is not below `key`; *is_there (may be NULL) when it has that key. */
+/* Return the index of the first record not below `key`; *is_there (may be NULL): it has that key. */
 size_t memory_find(const struct memory_tables *tables, enum record_kind table, const void *key,
                    bool *is_there);
-/* The record with that key, or NULL; borrowed until the next change. */
+/* Return the record with that key, or NULL; borrowed until the next change. */
 const void *memory_get(const struct memory_tables *tables, enum record_kind table, const void *key);
 
 /* Insert a copy, or replace the record of the same key. UNAVAILABLE (FULL) at the bound or without memory. */
@@ -45,27 +45,27 @@ dibs_status memory_put(struct memory_tables *tables, enum record_kind table, con
                        dibs_err *err);
 dibs_status memory_erase(struct memory_tables *tables, enum record_kind table, const void *key,
                          dibs_err *err);
-/* Removes every record of which `is_over` says so, in one pass. */
+/* Remove every record for which `is_over` returns true, in one pass. */
 dibs_status memory_sweep(struct memory_tables *tables, enum record_kind table,
                          bool (*is_over)(const void *ctx, const void *record), const void *ctx,
                          dibs_err *err);
 
-/* Make the changes in the journal lasting, or undo those since it was this long. Neither can fail. */
+/* Commit the changes in the journal, or undo those beyond its first n_journal. Neither can fail. */
 void memory_commit(struct memory_tables *tables);
 void memory_undo(struct memory_tables *tables, size_t n_journal);
 
 /* ---- the store ---- */
 
-/* A store in memory, or the copy of one in etcd. */
+/* A store in memory, or the in-memory copy of a store in etcd. */
 struct memory_store {
     struct store base;
-    bool is_open; /* a transaction */
+    bool is_open; /* a transaction is open */
     bool is_write;
     size_t saved; /* length of the journal at the last save() */
     struct memory_tables tables;
 };
 
-/* The members of store_ops that the store in etcd has unchanged. */
+/* The members of store_ops that the store in etcd uses unchanged. */
 dibs_status memory_rows_save(struct store *store, dibs_err *err);
 dibs_status memory_rows_forget(struct store *store, dibs_err *err);
 uint64_t memory_rows_changes(struct store *store);

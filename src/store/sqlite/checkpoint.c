@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints of the log, by the writer or in a thread: one between two commits would make all callers wait
- * (p99 13 ms instead of 2-3).
+/* Checkpoints of the log, by the writer or in a thread: a checkpoint between two commits would delay all
+ * callers (p99 13 ms instead of 2-3).
  *
- * The thread opens a connection for each checkpoint, because the file may have been replaced. Its checkpoints
- * are passive: they never wait, and under steady load SQLite then never restarts the log. Once in a long
- * while the writer does that, when the thread has left little to copy. */
+ * The thread opens a connection for each checkpoint, because the file may have been replaced. Its
+ * checkpoints are passive: they never wait, and under steady load SQLite then never restarts the log. The
+ * writer rarely does that, when the thread has left little to copy. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -17,9 +17,8 @@
 
 enum {
     PASSIVE_FRAMES = 1000,
-    EVERY_FRAMES = 4000, /* the thread takes its share of the machine, too: not at every commit */
-    RESTART_FRAMES =
-        8000, /* some 32 MB; a second of full load. Writing over it syncs twice as fast as growing */
+    EVERY_FRAMES = 4000,   /* not at every commit: the thread uses CPU time, too */
+    RESTART_FRAMES = 8000, /* some 32 MB, a second of full load; reused space syncs twice as fast */
     RESTART_WAIT_MS = 50
 };
 
@@ -27,12 +26,12 @@ struct sqlite_checkpoints {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool is_due, is_busy, is_ending; /* under the lock */
+    bool is_due, is_busy, is_ending; /* guarded by the lock */
     char path[1024];
-    int asked_frames; /* of the log at the last request; used by the writer alone */
+    int asked_frames; /* size of the log at the last request; used by the writer only */
 };
 
-/* A failure harms nothing: the log grows until the writer restarts it. */
+/* Make a passive checkpoint. A failure is harmless: the log grows until the writer restarts it. */
 static void make_checkpoint(const char *path)
 {
     sqlite3 *db = NULL;
@@ -40,7 +39,7 @@ static void make_checkpoint(const char *path)
 
     if (rc == SQLITE_OK)
         rc = sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    /* A connection that has not looked at its file yet knows of no log. */
+    /* A connection that has not read its file yet does not know the log. */
     if (rc == SQLITE_OK)
         rc = sqlite3_exec(db, "SELECT 1 FROM sqlite_schema LIMIT 1", NULL, NULL, NULL);
     if (rc == SQLITE_OK)
@@ -102,8 +101,7 @@ void sqlite_stop_checkpoints(struct sqlite_checkpoints *self)
     free(self);
 }
 
-/* The log has so many frames now. True: the thread makes the checkpoint; false: the writer must restart the
- * log. */
+/* Request a checkpoint for a log of this size. False: the writer must restart the log. */
 static bool checkpoint_later(struct sqlite_checkpoints *self, int frames)
 {
     if (frames < self->asked_frames)
@@ -120,7 +118,7 @@ static bool checkpoint_later(struct sqlite_checkpoints *self, int frames)
     return is_busy || frames < RESTART_FRAMES;
 }
 
-/* When the log has grown far, one commit waits a moment for the readers. */
+/* Make a checkpoint. A restart of a long log delays one commit until the readers are done. */
 int sqlite_note_log(void *store, sqlite3 *db, const char *name, int frames)
 {
     struct sqlite_store *self = store;
@@ -133,6 +131,6 @@ int sqlite_note_log(void *store, sqlite3 *db, const char *name, int frames)
     (void) sqlite3_wal_checkpoint_v2(
         db, name, frames < RESTART_FRAMES ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_RESTART, NULL,
         NULL);
-    self->deadline_ms = deadline_ms; /* the call goes on */
+    self->deadline_ms = deadline_ms; /* the call continues */
     return SQLITE_OK;
 }

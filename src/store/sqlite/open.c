@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Open a SQLite ledger: where its file is, whose it is, which version it has, and how to wait for its lock.
+/* Open a SQLite ledger: find its file, check owner and version, and wait for its lock.
  *
  * A short-lived process leaves a small WAL behind instead of paying a checkpoint and its fsyncs at every
  * exit; the next one recovers it in microseconds. CHECKPOINT_FRAMES keeps it small. */
@@ -30,9 +30,8 @@ void sqlite_set_deadline(struct sqlite_store *self, int64_t deadline_ms)
     sqlite_vfs_deadline(self->deadline_ms);
 }
 
-/* Sleep before the next attempt to get a lock: a random part of a quarter of the time waited so far, up to a
- * bound. A short wait ends soon, and a thousand waiting processes do not use up both cores (as they did with
- * pauses of up to 10 and of up to 25 ms, which kept the holder of the lock from running). */
+/* Sleep before the next attempt to get a lock: a random part of a quarter of the time waited so far, limited.
+ * With pauses of up to 10 or 25 ms a thousand waiting processes kept the lock's holder from running. */
 static void pause_waiting(const struct sqlite_store *self, int64_t since_ms)
 {
     enum { SHORTEST_US = 200, LONGEST_US = 100000 };
@@ -43,12 +42,12 @@ static void pause_waiting(const struct sqlite_store *self, int64_t since_ms)
     ceiling_us = ceiling_us < SHORTEST_US ? SHORTEST_US : ceiling_us > LONGEST_US ? LONGEST_US : ceiling_us;
     int64_t pause_us = ceiling_us / 4 + jitter_random() % (uint32_t) ceiling_us;
     if (pause_us > left_us)
-        pause_us = left_us > 0 ? left_us : 0; /* ask once more at the very end */
+        pause_us = left_us > 0 ? left_us : 0; /* make one last attempt at the deadline */
     struct timespec pause = { .tv_sec = pause_us / 1000000, .tv_nsec = (long) (pause_us % 1000000) * 1000 };
     (void) nanosleep(&pause, NULL);
 }
 
-/* SQLite's own handler backs off to 100 ms at once and is unfair. */
+/* Wait for a lock. SQLite's own handler backs off to 100 ms at once and is unfair. */
 static int wait_for_lock(void *ctx, int tries)
 {
     struct sqlite_store *self = ctx;
@@ -62,9 +61,7 @@ static int wait_for_lock(void *ctx, int tries)
     return 1;
 }
 
-/* ---- where it is ---- */
-
-/* The URI that opens `path` as a bare file that nobody changes; answers `out`. */
+/* Write the URI that opens `path` as an immutable file, and return it. */
 #define URI_BYTES (3 * 1024 + 64)
 static const char *bare_uri(const char *path, char out[URI_BYTES])
 {
@@ -117,7 +114,7 @@ static dibs_status make_parents(const struct sqlite_store *self, char dir[1024],
     }
 }
 
-/* Refuse a dangling link: the ledger would be made in a place that the user has not named. */
+/* Refuse a dangling link: the ledger would be created in a place that the user has not named. */
 static dibs_status refuse_dangling(const struct sqlite_store *self, dibs_err *err)
 {
     struct stat st = { 0 };
@@ -131,8 +128,8 @@ static dibs_status refuse_dangling(const struct sqlite_store *self, dibs_err *er
         self->path);
 }
 
-/* File systems that several hosts may share: another host's boot id would look like our dead past, and WAL
- * needs shared memory. FUSE cannot be distinguished from sshfs, so it counts as one of them. */
+/* Refuse file systems that several hosts may share: the boot id of another host looks like an earlier boot of
+ * ours, and WAL needs shared memory. FUSE cannot be distinguished from sshfs, so it is refused as well. */
 static dibs_status refuse_remote(const struct sqlite_store *self, const char *dir, dibs_err *err)
 {
     static const struct {
@@ -159,7 +156,7 @@ static dibs_status refuse_remote(const struct sqlite_store *self, const char *di
     return DIBS_OK;
 }
 
-/* Make the missing directories of the ledger, private, and refuse a place that is not local or not there. */
+/* Create the missing directories of the ledger, private, and refuse a place that is not local. */
 static dibs_status prepare_place(const struct sqlite_store *self, char dir[1024], dibs_err *err)
 {
     dibs_status s = refuse_dangling(self, err);
@@ -169,9 +166,7 @@ static dibs_status prepare_place(const struct sqlite_store *self, char dir[1024]
     return s == DIBS_OK ? refuse_remote(self, dir, err) : s;
 }
 
-/* ---- what it is ---- */
-
-/* Report a file whose application id is not ours; its tables may be. */
+/* Report a file whose application id is not ours, though its tables may be. */
 static dibs_status foreign(const struct sqlite_store *self, sqlite3 *db, dibs_err *err)
 {
     if (sqlite_is_ours(db))
@@ -207,8 +202,8 @@ bool sqlite_has_log(const struct sqlite_store *self)
     return stat(name, &st) == 0 && st.st_size > 0;
 }
 
-/* The file's first bytes, zeros where it ends early. Through SQLite's own file layer: a close() of ours would
- * drop the locks that another connection of this process has on the file. */
+/* Read the file's first bytes, zeros where it ends early. This uses SQLite's own file layer: a close() of
+ * ours would drop the locks that another connection of this process has on the file. */
 int sqlite_read_header(const struct sqlite_store *self, uint8_t header[SQLITE_HEADER_BYTES], int *os_errno)
 {
     sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
@@ -227,8 +222,8 @@ int sqlite_read_header(const struct sqlite_store *self, uint8_t header[SQLITE_HE
     return rc == SQLITE_IOERR_SHORT_READ ? SQLITE_OK : rc;
 }
 
-/* Look at the tables without the log, and without changing a file. */
-static dibs_status look_inside(const struct sqlite_store *self, dibs_err *err)
+/* Check the tables without the log, and without changing a file. */
+static dibs_status check_bare_tables(const struct sqlite_store *self, dibs_err *err)
 {
     char uri[URI_BYTES];
     sqlite3 *db = NULL;
@@ -249,7 +244,7 @@ dibs_status sqlite_removed(const struct sqlite_store *self, const char *what, di
                        self->path, what);
 }
 
-/* Make the file, readable by its owner alone. */
+/* Create the file, readable by its owner only. */
 static dibs_status make_file(const struct sqlite_store *self, dibs_err *err)
 {
     AUTO(fd_auto) int fd = open(self->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -257,8 +252,8 @@ static dibs_status make_file(const struct sqlite_store *self, dibs_err *err)
     return fd >= 0 || errno == EEXIST ? DIBS_OK : sqlite_os_error(self, "cannot make it", errno, err);
 }
 
-/* Look at the bare file before SQLite opens it, so that a file that is not ours is not touched in any way. */
-static dibs_status look_at_file(struct sqlite_store *self, dibs_err *err)
+/* Check the bare file before SQLite opens it, so that a foreign file is not touched in any way. */
+static dibs_status check_file(struct sqlite_store *self, dibs_err *err)
 {
     uint8_t header[SQLITE_HEADER_BYTES] = { 0 };
     struct stat st = { 0 };
@@ -276,7 +271,7 @@ static dibs_status look_at_file(struct sqlite_store *self, dibs_err *err)
                            self->path);
     if (faccessat(AT_FDCWD, self->path, self->access == SQLITE_WRITES ? R_OK | W_OK : R_OK, AT_EACCESS) != 0)
         return sqlite_os_error(self, "cannot open it", errno, err);
-    /* SQLite takes an empty file for a new one and deletes its log. A log is never older than its file. */
+    /* SQLite treats an empty file as new and deletes its log. A log is never older than its file. */
     if (st.st_size == 0 && !sqlite_has_log(self))
         return DIBS_OK;
     int os_errno = 0;
@@ -291,7 +286,7 @@ static dibs_status look_at_file(struct sqlite_store *self, dibs_err *err)
     uint32_t version = sqlite_big_endian(header + 60);
     if (application_id == SQLITE_APPLICATION_ID)
         return sqlite_check_version(self, version, err);
-    return application_id == 0 && version == 0 ? DIBS_OK : look_inside(self, err);
+    return application_id == 0 && version == 0 ? DIBS_OK : check_bare_tables(self, err);
 }
 
 dibs_status sqlite_exec(struct sqlite_store *self, const char *sql, const char *doing, dibs_err *err)
@@ -348,7 +343,7 @@ static dibs_status make_or_migrate(struct sqlite_store *self, const char *dir, i
     int64_t n_foreign = 0;
     dibs_status s = sqlite_lock_directory(self, dir, &lock, err);
 
-    /* Tables without a version are another program's. */
+    /* Tables without a version belong to another program. */
     if (s == DIBS_OK)
         s = get_number(
             self,
@@ -421,8 +416,8 @@ bool sqlite_has_moved(struct sqlite_store *self)
            has_moved != 0;
 }
 
-/* Check application id and version again, through SQLite: the first page may be newer in the log. In one
- * transaction: another process may be making the ledger. */
+/* Check application id and version again, through SQLite: the log may have a newer first page. One
+ * transaction, because another process may be creating the ledger. */
 static dibs_status check_marks(struct sqlite_store *self, int64_t *version, dibs_err *err)
 {
     int64_t application_id = 0;
@@ -435,7 +430,7 @@ static dibs_status check_marks(struct sqlite_store *self, int64_t *version, dibs
     if (s == DIBS_OK)
         s = sqlite_exec(self, "COMMIT", "reading", err);
     if (s != DIBS_OK || (application_id == 0 && *version == 0))
-        return s; /* a new one */
+        return s; /* a new ledger */
     return application_id == SQLITE_APPLICATION_ID ? sqlite_check_version(self, (uint32_t) *version, err)
                                                    : foreign(self, self->db, err);
 }
@@ -443,7 +438,7 @@ static dibs_status check_marks(struct sqlite_store *self, int64_t *version, dibs
 static dibs_status open_file(struct sqlite_store *self, const char *dir, dibs_err *err)
 {
     int64_t salt = 0;
-    dibs_status s = look_at_file(self, err);
+    dibs_status s = check_file(self, err);
 
     self->version = 0;
     if (s == DIBS_OK)
@@ -468,8 +463,8 @@ static dibs_status open_file(struct sqlite_store *self, const char *dir, dibs_er
     return DIBS_OK;
 }
 
-/* Open the ledger to read it alone: through the index of the log or, without a log, the bare file. A log
- * without an index cannot be read where none can be made. */
+/* Open the ledger read-only: through the index of the log or, without a log, the bare file. A log without an
+ * index cannot be read where no index can be created. */
 static dibs_status open_to_read(struct sqlite_store *self, const char *dir, dibs_err *err)
 {
     dibs_err trouble = { 0 };
@@ -492,7 +487,7 @@ static dibs_status open_to_read(struct sqlite_store *self, const char *dir, dibs
     return DIBS_UNAVAILABLE;
 }
 
-static dibs_status open_as_can_be(struct sqlite_store *self, const char *dir, dibs_err *err)
+static dibs_status open_writable_or_not(struct sqlite_store *self, const char *dir, dibs_err *err)
 {
     dibs_err *why = &self->why_read_only;
     dibs_status s = DIBS_OK;
@@ -515,14 +510,14 @@ dibs_status sqlite_reopen(struct sqlite_store *self, dibs_err *err)
     sqlite_resolve(self->path);
     dibs_status s = prepare_place(self, dir, err);
     if (s == DIBS_OK)
-        s = open_as_can_be(self, dir, err);
+        s = open_writable_or_not(self, dir, err);
     if (sqlite_has_moved(self)) {
         sqlite_disconnect(self);
-        s = open_as_can_be(self, dir, err);
+        s = open_writable_or_not(self, dir, err);
     }
     self->is_in_use = self->is_in_use || s == DIBS_OK;
     if (s == DIBS_OK)
-        sqlite_resolve(self->path); /* for one just made: its name must outlive a chdir() */
+        sqlite_resolve(self->path); /* for a new ledger: its path must outlive a chdir() */
     else
         sqlite_disconnect(self);
     return s;
@@ -565,9 +560,8 @@ void sqlite_close(struct store *store)
         return;
     sqlite_stop_checkpoints(self->checkpoints);
     if (self->db && self->wal_frames >= CHECKPOINT_FRAMES && !sqlite_has_moved(self)) {
-        /* Without a busy handler: an exit does not wait for others. TRUNCATE: each of many short-lived
-         * processes recovers the log, knows nothing of earlier checkpoints and appends, so that the log would
-         * grow for ever with passive ones. */
+        /* Do not wait for other processes at exit. TRUNCATE: short-lived processes recover the log, know no
+         * earlier checkpoint and append; with passive checkpoints the log would grow for ever. */
         (void) sqlite3_busy_handler(self->db, NULL, NULL);
         (void) sqlite3_wal_checkpoint_v2(self->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Records as rows of a SQLite ledger: one table of fields for each kind. What comes back is checked column by
- * column, because one damaged record must harm that record alone (INV-6). */
+/* Map records to rows of a SQLite ledger: one table of fields for each kind. Reading checks each column,
+ * because one damaged record must harm that record alone (INV-6). */
 #include <assert.h>
 #include <stddef.h>
 #include <string.h>
@@ -12,12 +12,12 @@
 
 enum field_type { NUMBER, TEXT, SECRET, BINDINGS, ADDRESS, RANGES };
 
-/* One column, and the member of the record that it is. BINDINGS are members of a dibs_claim. */
+/* One column and its member of the record. BINDINGS are members of a dibs_claim. */
 struct field {
     enum field_type type;
     size_t offset, bytes;
-    int64_t low, high;  /* of a NUMBER */
-    const char *column; /* of a later version: a ledger that is only read, or damaged, may have none */
+    int64_t low, high;  /* limits of a NUMBER */
+    const char *column; /* name of a newer column, which a read-only or damaged ledger may lack */
 };
 
 #define FIELD(record, member) offsetof(record, member), sizeof(((record *) 0)->member)
@@ -123,8 +123,8 @@ static const struct kind {
     const char *reading, *writing, *removing; /* for messages */
     const struct field *fields;
     int n, n_key;
-    size_t bytes;                    /* of the record */
-    enum sqlite_sql get, put, erase; /* SQL_BEGIN_READ: the ledger needs none */
+    size_t bytes;                    /* size of the record */
+    enum sqlite_sql get, put, erase; /* SQL_BEGIN_READ: the ledger does not use this one */
 } kinds[RECORD_KINDS] = {
     [CLAIMS] = { DOING("a claim"), FIELDS(claim_fields), 1, sizeof(struct claim_record), SQL_CLAIM_GET,
                  SQL_CLAIM_PUT, SQL_CLAIM_DELETE },
@@ -142,9 +142,7 @@ static const struct kind {
                   SQL_ANSWER_PUT, 0 },
 };
 
-/* ---- one field ---- */
-
-/* The low bytes of an int64_t. */
+/* The low bytes of an int64_t, in this machine's byte order. */
 #define LOW_BYTES(value, bytes) \
     ((char *) &(value) + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof(value) - (bytes) : 0))
 
@@ -242,16 +240,14 @@ static void bind_field(const struct field *f, sqlite3_stmt *stmt, int at, const 
     }
 }
 
-/* ---- a record ---- */
-
-/* The column of a field; -1: the row has none. */
+/* Return the column of a field; -1: the row has none. */
 static int column_of(sqlite3_stmt *stmt, const struct kind *k, int i)
 {
     int n = sqlite3_column_count(stmt);
 
     if (!k->fields[i].column)
         return i < n ? i : -1;
-    for (int at = i; at < n; at++) /* columns of a user may stand before it */
+    for (int at = i; at < n; at++) /* columns added by a user may come before it */
         if (strcmp(sqlite3_column_name(stmt, at), k->fields[i].column) == 0)
             return at;
     return -1;
@@ -280,7 +276,7 @@ void sqlite_load_claim(sqlite3_stmt *stmt, struct claim_record *row)
     record_upgrade_keeper(c);
     if (is_ok && record_claim_valid(c, NULL))
         return;
-    /* A kept claim without a holder: it keeps its port until a user releases it (INV-6). */
+    /* Treat it as a kept claim without a holder, which keeps its port until a user releases it (INV-6). */
     c->is_damaged = c->is_exclusive = c->is_kept = true;
     c->holder = DIBS_HELD_BY_NOBODY;
 }
@@ -292,11 +288,10 @@ bool sqlite_load_slot(sqlite3_stmt *stmt, struct ledger_slot *out)
     if (sqlite_load(stmt, SLOTS, out))
         return true;
     if (sqlite3_column_type(stmt, CLAIM_COLUMN) != SQLITE_INTEGER)
-        out->claim_id = INT64_MAX; /* whose it is, is lost */
+        out->claim_id = INT64_MAX; /* its claim is unknown */
     if (out->proto == 0 || out->port == 0 || out->claim_id == 0)
         return false;
-    /* A damaged slot of a claim blocks its port for all addresses: leak rather than hand out twice (INV-10).
-     */
+    /* A damaged slot of a claim blocks its port for all addresses: leak it, never give it twice (INV-10). */
     out->address = (dibs_address){ .len = 16 };
     out->is_exclusive = true;
     return true;
@@ -324,7 +319,7 @@ dibs_status sqlite_find_place(struct sqlite_store *self, dibs_claim *claim, dibs
     }
     if (rc != SQLITE_DONE)
         return sqlite_error(self, rc, "reading ports", err);
-    /* Which address is lost: every one, of the two usual protocols. */
+    /* The address is lost: assume every address, of the two usual protocols. */
     bool is_anywhere = claim->port && claim->n_bindings == 0;
     for (dibs_proto proto = DIBS_TCP; is_anywhere && proto <= DIBS_UDP; proto++)
         record_add_binding(claim, &(struct ledger_slot){ .proto = proto, .address.len = 16 });
@@ -378,7 +373,7 @@ dibs_status sqlite_copy(struct sqlite_store *self, enum record_kind kind, sqlite
     for (int i = 0; i < k->n && rc == SQLITE_OK; i++) {
         int at = column_of(from, k, i);
 
-        if (at >= 0) /* an older ledger has fewer columns, whose defaults REPLACE inserts */
+        if (at >= 0) /* an older ledger has fewer columns; REPLACE inserts their defaults */
             rc = sqlite3_bind_value(stmt, i + 1, sqlite3_column_value(from, at));
     }
     if (rc == SQLITE_OK)

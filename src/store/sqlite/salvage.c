@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Salvage a damaged ledger: copy what is readable into a new file, set the damaged one aside, and put the new
- * one in its place.
+/* Salvage a damaged ledger: copy the readable records into a new file, set the damaged one aside, and put
+ * the new one in its place.
  *
- * The lock on the ledger's directory keeps other processes from making or salvaging it meanwhile, and the
- * ledger's own write lock from changing it. A process that gets that lock finds that the file has moved, and
- * opens the new one (begin() in sqlite_store.c). The log is empty while the lock is held, so that one rename
- * replaces everything: a salvage that is killed has changed nothing, or all. A file that SQLite cannot use
- * has no lock to hold.
+ * The lock on the ledger's directory keeps other processes from creating or salvaging it, and the ledger's
+ * own write lock keeps them from changing it. A process that then gets that lock finds that the file has
+ * moved, and opens the new one (begin() in sqlite_store.c). The log is empty while the lock is held, so
+ * that one rename replaces everything: a killed salvage has changed nothing, or everything. A file that
+ * SQLite cannot use has no lock to hold.
  *
- * Each table is read from the front until an error, and then from the back. A claim whose record is damaged
- * or lost becomes a placeholder: a kept claim without a holder, which blocks its port until a user with the
- * right releases it (INV-6, INV-10), with what is still known from the record, its slots and its name. */
+ * Each table is read from the front until an error, and then from the back. A claim whose record is
+ * damaged or lost becomes a placeholder: a kept claim without a holder, which blocks its port until a user
+ * with the right releases it (INV-6, INV-10). It has the fields still known from the record, its slots and
+ * its name. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,32 +30,32 @@
 #include "base/banned.h"
 
 #define PLACEHOLDER_COMMAND "damaged record"
-#define UNKNOWN_PRINCIPAL "uid:?" /* until its name or the owner of the file gives another */
+#define UNKNOWN_PRINCIPAL "uid:?" /* until its name or the owner of the file gives another one */
 
 enum { TIMEOUT_MS = 30000, ASIDE_MAX = 1000, EMPTY_PAGE_BYTES = 4096, ROWS_MAX = 1 << 22, SQL_BYTES = 128 };
 
 struct salvage {
     struct sqlite_store old;  /* the damaged ledger */
-    bool is_held;             /* ... whose write lock is ours, and whose log is empty */
-    char dir[1024];           /* that it lies in */
-    char work[1024 + 8];      /* a private directory beside it */
-    char new_path[1024 + 16]; /* of the new ledger, in that directory */
+    bool is_held;             /* we hold its write lock, and its log is empty */
+    char dir[1024];           /* directory of the ledger */
+    char work[1024 + 8];      /* a private directory inside that one */
+    char new_path[1024 + 16]; /* path of the new ledger, in the private directory */
     struct store *store;      /* the new ledger */
-    const dibs_event *event;  /* who salvages, and when */
-    enum record_kind kind;    /* of the table that is copied now */
-    bool lost_some;           /* not everything could be read */
+    const dibs_event *event;  /* actor and time of the salvage */
+    enum record_kind kind;    /* kind of the table being copied */
+    bool lost_some;           /* some records could not be read */
     struct ledger_salvaged result;
     dibs_err *err;
 };
 
-static const char suffixes[3][8] = { "", "-wal", "-shm" }; /* of the files of one ledger */
+static const char suffixes[3][8] = { "", "-wal", "-shm" }; /* suffixes of a ledger's files */
 
 static dibs_status os_error(const struct salvage *r, const char *doing)
 {
     return err_os(r->err, DIBS_FAILURE, errno, "salvaging ledger %s: %s", r->old.path, doing);
 }
 
-/* Remove the -wal and -shm of a ledger, and with `first` 0 the ledger. */
+/* Remove the -wal and -shm of a ledger, and with `first` 0 the ledger itself. */
 static dibs_status remove_files(const struct salvage *r, const char *path, size_t first)
 {
     char name[sizeof r->new_path + 8];
@@ -70,7 +71,7 @@ static dibs_status remove_files(const struct salvage *r, const char *path, size_
 static void salvage_auto(struct salvage *r)
 {
     sqlite_close(r->store);
-    sqlite_disconnect(&r->old); /* which rolls back */
+    sqlite_disconnect(&r->old); /* rolls back */
     if (r->work[0]) {
         (void) remove_files(r, r->new_path, 0);
         (void) rmdir(r->work);
@@ -79,8 +80,8 @@ static void salvage_auto(struct salvage *r)
 
 /* ---- the damaged ledger ---- */
 
-/* SQLite takes an empty file for a new one and deletes its log. With a page of zeros it reads the log. */
-static dibs_status look_at_file(struct salvage *r)
+/* Check the file. An empty one gets a page of zeros: else SQLite treats it as new and deletes its log. */
+static dibs_status check_file(struct salvage *r)
 {
     struct stat st = { 0 };
 
@@ -95,13 +96,13 @@ static dibs_status look_at_file(struct salvage *r)
     return DIBS_OK;
 }
 
-/* Does SQLite say that the file cannot be used at all? */
+/* Return whether SQLite reports that the file cannot be used at all. */
 static bool is_unusable(int rc)
 {
     return (rc & 0xff) == SQLITE_CORRUPT || (rc & 0xff) == SQLITE_NOTADB;
 }
 
-/* Refuse another program's database, and a newer ledger, before anything is changed. */
+/* Refuse another program's database and a newer ledger before changing anything. */
 static dibs_status check_owner(struct salvage *r)
 {
     uint8_t header[SQLITE_HEADER_BYTES] = { 0 };
@@ -131,11 +132,11 @@ static dibs_status check_owner(struct salvage *r)
 }
 
 /* Empty the log into the file and keep the write lock. OK without r->is_held: the file cannot be used. */
-static dibs_status hold(struct salvage *r)
+static dibs_status lock_old(struct salvage *r)
 {
     struct sqlite_store *old = &r->old;
 
-    do { /* others may write between the checkpoint and our lock */
+    do { /* another process may write between the checkpoint and our lock */
         int rc = sqlite3_exec(old->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
 
         if (rc == SQLITE_OK && !sqlite_has_log(old)) {
@@ -156,16 +157,16 @@ static dibs_status hold(struct salvage *r)
 
 static dibs_status open_old(struct salvage *r)
 {
-    dibs_status s = look_at_file(r);
+    dibs_status s = check_file(r);
 
     if (s == DIBS_OK)
         s = sqlite_connect(&r->old, r->err);
     if (s != DIBS_OK)
         return s;
-    /* With this, and only with it, SQLite reads a file that is shorter than its header says. */
+    /* Only with this does SQLite read a file that is shorter than its header says. */
     (void) sqlite3_exec(r->old.db, "PRAGMA writable_schema=ON", NULL, NULL, NULL);
     s = check_owner(r);
-    return s == DIBS_OK ? hold(r) : s;
+    return s == DIBS_OK ? lock_old(r) : s;
 }
 
 /* ---- the new ledger ---- */
@@ -176,7 +177,7 @@ static dibs_status open_new(struct salvage *r)
 
     (void) snprintf(r->work, sizeof r->work, "%s.salvage", r->old.path);
     (void) snprintf(r->new_path, sizeof r->new_path, "%s/new", r->work);
-    /* Of a salvage that was killed. */
+    /* Remove the files of a killed salvage. */
     if (remove_files(r, r->new_path, 0) != DIBS_OK || (rmdir(r->work) != 0 && errno != ENOENT) ||
         mkdir(r->work, 0700) != 0)
         return os_error(r, "cannot make a directory beside it");
@@ -190,7 +191,7 @@ static dibs_status sync_path(const struct salvage *r, const char *path)
     return fd >= 0 && fsync(fd) == 0 ? DIBS_OK : os_error(r, "cannot write it to disk");
 }
 
-/* The users of the old file can use the new one, and no others. */
+/* Give the new file the owner, group and mode of the old one. */
 static dibs_status give_to_owner(const struct salvage *r)
 {
     struct stat old = { 0 };
@@ -199,13 +200,13 @@ static dibs_status give_to_owner(const struct salvage *r)
     if (fd < 0 || stat(r->old.path, &old) != 0)
         return os_error(r, "cannot look at its owner");
     mode_t mode = old.st_mode & 0777;
-    /* Only root may give a file away; its group may be one of ours. */
+    /* Only root may give a file away; we may be in its group. */
     if (fchown(fd, old.st_uid, old.st_gid) != 0 && fchown(fd, (uid_t) -1, old.st_gid) != 0)
         mode &= ~(mode_t) 070;
     return fchmod(fd, mode) == 0 ? DIBS_OK : os_error(r, "cannot set its mode");
 }
 
-/* Everything into the one file, and onto the disk. */
+/* Checkpoint the new ledger into one file, and sync it. */
 static dibs_status finish(struct salvage *r)
 {
     struct sqlite_store *self = (struct sqlite_store *) r->store;
@@ -220,8 +221,6 @@ static dibs_status finish(struct salvage *r)
         s = give_to_owner(r);
     return s == DIBS_OK ? sync_path(r, r->new_path) : s;
 }
-
-/* ---- the records ---- */
 
 static struct sqlite_store *target(const struct salvage *r)
 {
@@ -325,7 +324,7 @@ static dibs_status save_slot(struct salvage *r, sqlite3_stmt *stmt)
 
     if (!sqlite_load_slot(stmt, &slot))
         return DIBS_OK;
-    if (slot.claim_id == 0) /* it cools */
+    if (slot.claim_id == 0) /* a cooling port */
         return r->store->ops->put(r->store, SLOTS, &slot, r->err);
     struct ledger_slot uncovered = slot;
     dibs_status s = r->store->ops->slots(r->store, slot.proto, slot.port, covers, &uncovered, r->err);
@@ -334,7 +333,7 @@ static dibs_status save_slot(struct salvage *r, sqlite3_stmt *stmt)
     s = store_get_claim(r->store, slot.claim_id, &row, r->err);
     if (s == DIBS_OK && row.claim.port == slot.port) {
         if (strcmp(row.claim.command, PLACEHOLDER_COMMAND) != 0)
-            return DIBS_OK; /* the claim knows its bindings */
+            return DIBS_OK; /* the claim has this binding */
         record_add_binding(&row.claim, &slot);
         return put_with_slots(r, &row);
     }
@@ -342,7 +341,7 @@ static dibs_status save_slot(struct salvage *r, sqlite3_stmt *stmt)
     row.claim.created_ms = r->event->time_ms;
     record_add_binding(&row.claim, &slot);
     if (s == DIBS_OK || (s == DIBS_NOT_FOUND && slot.claim_id > INT64_MAX / 2)) {
-        /* Its own id is another claim's, or absurd. */
+        /* Its own id belongs to another claim or is out of range. */
         s = r->store->ops->tail(r->store, &id, &cursor, r->err);
         row.claim.id = id + 1;
     } else if (s == DIBS_NOT_FOUND) {
@@ -353,8 +352,7 @@ static dibs_status save_slot(struct salvage *r, sqlite3_stmt *stmt)
 
 /* ---- names ---- */
 
-/* A claim without a name gets the one that leads to it; then every name leads to the newest claim that has
- * it, or to none. */
+/* Give each nameless claim the name that leads to it; make each name lead to its newest claim, or to none. */
 static dibs_status match_names(struct salvage *r)
 {
     return sqlite_exec(
@@ -372,9 +370,9 @@ static dibs_status match_names(struct salvage *r)
         "matching names with claims", r->err);
 }
 
-/* The owner of the damaged file answers for claims whose principal is unknown. In a user namespace the file
- * shows another uid than the one that the actor has for others. */
-static dibs_status own_the_unknown(struct salvage *r)
+/* Make the owner of the damaged file the principal of claims whose principal is unknown. In a user namespace
+ * the file shows another uid than the one that other processes see for the actor. */
+static dibs_status set_unknown_principals(struct salvage *r)
 {
     struct stat st = { 0 };
     char sql[128];
@@ -385,14 +383,14 @@ static dibs_status own_the_unknown(struct salvage *r)
     return sqlite_exec(target(r), sql, "writing what was readable", r->err);
 }
 
-/* ---- what is copied as it is ---- */
+/* ---- tables copied unchanged ---- */
 
 static dibs_status copy_row(struct salvage *r, sqlite3_stmt *row)
 {
     return sqlite_copy(target(r), r->kind, row, r->err);
 }
 
-/* The same salt: names prefer the same ports as before. */
+/* Copy the salt, so that names prefer the same ports as before. */
 static dibs_status copy_meta(struct salvage *r, sqlite3_stmt *row)
 {
     if (sqlite3_column_type(row, 0) != SQLITE_TEXT || sqlite3_column_type(row, 1) != SQLITE_INTEGER)
@@ -427,7 +425,7 @@ static dibs_status copy_tables(struct salvage *r)
     return s;
 }
 
-/* Numbers that were lost with their records are not used again: followers of the events may know them. */
+/* Record the salvage. Its number is above all lost ones, because followers of the events may know those. */
 static dibs_status put_event(struct salvage *r)
 {
     enum { MARGIN = 4096 };
@@ -439,7 +437,7 @@ static dibs_status put_event(struct salvage *r)
     return s == DIBS_OK ? r->store->ops->put(r->store, EVENTS, &row, r->err) : s;
 }
 
-/* Copy everything that is readable into the new ledger, in one transaction. */
+/* Copy all readable records into the new ledger, in one transaction. */
 static dibs_status salvage_records(struct salvage *r)
 {
     dibs_status s = r->store->ops->begin(r->store, true, true, 0, r->err);
@@ -453,7 +451,7 @@ static dibs_status salvage_records(struct salvage *r)
     if (s == DIBS_OK)
         s = match_names(r);
     if (s == DIBS_OK)
-        s = own_the_unknown(r);
+        s = set_unknown_principals(r);
     if (s == DIBS_OK)
         s = put_event(r);
     return s == DIBS_OK ? r->store->ops->commit(r->store, r->err) : s; /* closing it rolls back */
@@ -461,10 +459,10 @@ static dibs_status salvage_records(struct salvage *r)
 
 /* ---- the swap ---- */
 
-/* Keep every process from using the new file until the old log is gone, which SQLite would apply to it. */
+/* Lock the new file against every process until the old log is gone: SQLite would apply that log to it. */
 static dibs_status lock_new(const struct salvage *r, int *out)
 {
-    enum { PENDING_BYTE = 0x40000000, LOCK_BYTES = 512 }; /* where SQLite locks: part of its file format */
+    enum { PENDING_BYTE = 0x40000000, LOCK_BYTES = 512 }; /* SQLite's locks, fixed by its file format */
     struct flock all = { .l_type = F_WRLCK, .l_start = PENDING_BYTE, .l_len = LOCK_BYTES };
     AUTO(fd_auto) int fd = open(r->new_path, O_RDWR | O_CLOEXEC);
 
@@ -474,7 +472,7 @@ static dibs_status lock_new(const struct salvage *r, int *out)
     return DIBS_OK;
 }
 
-/* Give the damaged file a second name, with a number when that name is in use. */
+/* Link the damaged file to a second name, with a number when that name is in use. */
 static dibs_status link_aside(const struct salvage *r, char aside[1024])
 {
     time_t seconds = (time_t) (r->event->time_ms / 1000);
@@ -495,8 +493,8 @@ static dibs_status link_aside(const struct salvage *r, char aside[1024])
     return os_error(r, "cannot set it aside");
 }
 
-/* Swap the files. The place of the ledger is never empty. A log that could not be emptied into its file goes
- * first, because SQLite would apply it to the new file; without it an unusable file stays unusable. */
+/* Swap the files; the ledger's path is never empty. A log that could not be emptied into its file goes first,
+ * because SQLite would apply it to the new file; without it an unusable file stays unusable. */
 static dibs_status swap(struct salvage *r)
 {
     AUTO(fd_auto) int lock = -1;
@@ -521,7 +519,7 @@ static dibs_status swap(struct salvage *r)
 dibs_status sqlite_salvage(const char *rest, const dibs_event *event, struct ledger_salvaged *out,
                            dibs_err *err)
 {
-    AUTO(fd_auto) int lock = -1; /* goes last */
+    AUTO(fd_auto) int lock = -1; /* released last */
     AUTO(salvage_auto) struct salvage r = { .event = event, .err = err };
     dibs_status s = sqlite_init(&r.old, rest, TIMEOUT_MS, err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Make, migrate and recognise the tables of a SQLite ledger. */
+/* Create, migrate and recognise the tables of a SQLite ledger. */
 #include <stdio.h>
 #include <sys/random.h>
 
@@ -10,18 +10,17 @@
 
 #include "base/banned.h"
 
-/* Conflicts are looked up in slots alone: one that goes while its claim is there lets the port be given twice
- * (INV-1). A slot that is not valid may go. An index of claims by port would notice any loss, but cost a
- * claim and its release 8 us where this costs 2. */
+/* Keep slots while their claim exists. Conflicts are looked up in slots alone: a lost slot would let the port
+ * be given twice (INV-1). An invalid slot may go. An index of claims by port would notice any loss, but cost
+ * a claim and its release 8 us where this costs 2. */
 #define WHILE_CLAIMED                                                                            \
     " ON slots WHEN old.claim<>0 AND old.proto BETWEEN 1 AND 3 AND old.port BETWEEN 1 AND 65535" \
     " AND length(old.address) IN (4, 16) AND old.exclusive IN (0, 1)"                            \
     " AND EXISTS (SELECT 1 FROM claims WHERE id=old.claim)"                                      \
     " BEGIN SELECT RAISE(ABORT, 'a claim has this port'); END"
 
-/* SQLite keeps each text as it stands here; see SCHEMA_DIGEST. Tables and columns are only added, because an
- * older dibs with the same major goes on with its own statements. Version 1.3 is the oldest that a ledger can
- * have. */
+/* SQLite stores each text as it stands here; see SCHEMA_DIGEST. Tables and columns are only added, because an
+ * older dibs with the same major continues with its own statements. 1.3 is the oldest version of a ledger. */
 static const char version_1003[] =
     "CREATE TABLE claims(id INTEGER PRIMARY KEY, generation INTEGER NOT NULL CHECK(generation > 0),"
     " secret BLOB NOT NULL CHECK(length(secret) = 16), port INTEGER NOT NULL CHECK(port BETWEEN 1 AND "
@@ -33,13 +32,13 @@ static const char version_1003[] =
     " created_ms INTEGER NOT NULL, changed_ms INTEGER NOT NULL, bindings BLOB NOT NULL,"
     " principal TEXT NOT NULL, name TEXT NOT NULL, pool TEXT NOT NULL, command TEXT NOT NULL,"
     " project TEXT NOT NULL, CHECK(kept = 1 OR holder > 0)) STRICT;"
-    /* claim 0: nobody's, it cools since released_ms. */
+    /* claim 0: free, cooling since released_ms. */
     "CREATE TABLE slots(proto INTEGER NOT NULL CHECK(proto BETWEEN 1 AND 3),"
     " port INTEGER NOT NULL CHECK(port BETWEEN 1 AND 65535),"
     " address BLOB NOT NULL CHECK(length(address) IN (4, 16)), claim INTEGER NOT NULL,"
     " exclusive INTEGER NOT NULL, released_ms INTEGER NOT NULL,"
     " PRIMARY KEY(proto, port, address, claim)) STRICT, WITHOUT ROWID;"
-    /* claim 0: remembered only. */
+    /* claim 0: only remembered. */
     "CREATE TABLE names(principal TEXT NOT NULL, name TEXT NOT NULL, claim INTEGER NOT NULL,"
     " port INTEGER NOT NULL, used_ms INTEGER NOT NULL, project TEXT NOT NULL DEFAULT '',"
     " PRIMARY KEY(principal, name)) STRICT, WITHOUT ROWID;"
@@ -57,13 +56,13 @@ static const char version_1003[] =
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
     "CREATE TRIGGER slots_stay BEFORE DELETE" WHILE_CLAIMED ";"
     "CREATE TRIGGER slots_stay_as_they_are BEFORE UPDATE" WHILE_CLAIMED ";"
-    /* The answers to batches with a key; see keyed.c. */
+    /* The answers to batches with a key. */
     "CREATE TABLE answers(principal TEXT NOT NULL, key TEXT NOT NULL, part INTEGER NOT NULL,"
     " n INTEGER NOT NULL, seq INTEGER NOT NULL, digest INTEGER NOT NULL, claim INTEGER NOT NULL,"
     " generation INTEGER NOT NULL, PRIMARY KEY(principal, key, part)) STRICT, WITHOUT ROWID;"
     "CREATE INDEX answers_by_age ON answers(seq)";
 
-/* What the process of a claim was started with (dibs_claim.env). */
+/* dibs_claim.env. */
 static const char version_1004[] = "ALTER TABLE claims ADD COLUMN env TEXT NOT NULL DEFAULT ''";
 
 /* dibs_claim.keeper and dibs_claim.run, dibs_pool.is_rebuilt. */
@@ -71,7 +70,7 @@ static const char version_1005[] = "ALTER TABLE claims ADD COLUMN keeper TEXT NO
                                    "ALTER TABLE claims ADD COLUMN run INTEGER NOT NULL DEFAULT 0;"
                                    "ALTER TABLE pools ADD COLUMN rebuilt INTEGER NOT NULL DEFAULT 0";
 
-/* In order; each runs in one transaction with the change of user_version. */
+/* In order; each runs in one transaction together with the change of user_version. */
 static const struct migration {
     int version;
     const char *sql;
@@ -81,11 +80,9 @@ static const struct migration {
     { SQLITE_LEDGER_VERSION, version_1005 },
 };
 
-/* The sum of the hashes of all texts in sqlite_schema that the migrations leave. The cases of
+/* Sum of the hashes of all texts that the migrations leave in sqlite_schema. The cases of
  * tests/unit/test_sqlite_upgrade.c compare it with a new and a migrated ledger. */
 #define SCHEMA_DIGEST 0x33ff2942395db553u
-
-/* ---- making ---- */
 
 static dibs_status make_salt(struct sqlite_store *self, dibs_err *err)
 {
@@ -114,8 +111,6 @@ dibs_status sqlite_migrate(struct sqlite_store *self, int64_t version, dibs_err 
     }
     return s == DIBS_OK && version == 0 ? make_salt(self, err) : s;
 }
-
-/* ---- recognising ---- */
 
 bool sqlite_is_ours(sqlite3 *db)
 {

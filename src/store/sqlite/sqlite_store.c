@@ -21,15 +21,15 @@ const char *const sqlite_sql_text[SQL_COUNT] = {
 
 /* ---- errors ---- */
 
-/* Is it a state of this process or machine, and not of the ledger? */
-static bool is_passing(int os_errno)
+/* Return whether the error is a state of this process or machine, not of the ledger. */
+static bool is_transient(int os_errno)
 {
     return os_errno == EMFILE || os_errno == ENFILE || os_errno == ENOMEM || os_errno == EIO;
 }
 
 static dibs_trouble trouble_of(int rc, int os_errno)
 {
-    if (((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) && is_passing(os_errno))
+    if (((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) && is_transient(os_errno))
         return DIBS_TROUBLE_NONE;
     switch (rc & 0xff) {
     case SQLITE_BUSY:
@@ -117,7 +117,7 @@ sqlite3_stmt *sqlite_stmt(struct sqlite_store *self, enum sqlite_sql which, dibs
         int rc = sqlite3_prepare_v3(self->db, sqlite_sql_text[which], -1, SQLITE_PREPARE_PERSISTENT,
                                     &self->stmt[which], NULL);
 
-        if (rc == SQLITE_ERROR) /* no such table, no such column */
+        if (rc == SQLITE_ERROR) /* a missing table or column */
             (void) sqlite_damaged(self, sqlite3_errmsg(self->db), err);
         else if (rc != SQLITE_OK)
             (void) sqlite_error(self, rc, "reading its tables", err);
@@ -173,7 +173,7 @@ static dibs_status begin_here(struct sqlite_store *self, bool is_write, bool is_
 {
     enum sqlite_sql which = is_write ? SQL_BEGIN_WRITE : SQL_BEGIN_READ;
 
-    /* Nothing is begun that cannot be ended: the rollback must not need memory. */
+    /* Prepare the rollback first: it must not need memory. */
     if (!sqlite_stmt(self, SQL_ROLLBACK, err) || !sqlite_stmt(self, which, err) ||
         (!is_write && !sqlite_stmt(self, SQL_SNAPSHOT, err)))
         return DIBS_UNAVAILABLE;
@@ -192,8 +192,6 @@ static dibs_status refuse_writing(const struct sqlite_store *self, dibs_err *err
     return DIBS_UNAVAILABLE;
 }
 
-/* Begin on the file that has the path now. A salvage replaces the file while it has the write lock: a file
- * that is in its place after BEGIN stays there until a writer ends, and a reader sees the state before. */
 /* Refuse to write to a log that was removed: other processes use another one by now, and would give away the
  * ports of claims that are only in ours. */
 static dibs_status check_log(struct sqlite_store *self, dibs_err *err)
@@ -210,12 +208,14 @@ static dibs_status check_log(struct sqlite_store *self, dibs_err *err)
     return DIBS_OK;
 }
 
+/* Begin on the file that the path names now. A salvage replaces the file while it holds the write lock: a
+ * file that is in place after BEGIN stays there until a writer ends, and a reader sees the state before. */
 static dibs_status begin(struct store *store, bool is_write, bool is_full, int64_t deadline_ms, dibs_err *err)
 {
     struct sqlite_store *self = sqlite_of(store);
 
     sqlite_set_deadline(self, deadline_ms); /* first: even configuring may wait for a lock */
-    /* It may be writable by now; and a bare file must be opened again to see changes. */
+    /* The ledger may be writable now, and a bare file must be reopened to see changes. */
     if (self->db && self->access != SQLITE_WRITES && (is_write || self->access == SQLITE_READS_FILE)) {
         dibs_status s = sqlite_reopen(self, err);
 
@@ -247,7 +247,7 @@ static dibs_status commit(struct store *store, dibs_err *err)
     struct sqlite_store *self = sqlite_of(store);
     dibs_status s = sqlite_run(self, sqlite_stmt(self, SQL_COMMIT, err), "writing", err);
 
-    /* The log may have it whole, and the next process that recovers the log finds it. */
+    /* The log may contain the whole commit, and the next process that recovers the log finds it. */
     if (s != DIBS_OK && (sqlite3_errcode(self->db) & 0xff) == SQLITE_IOERR)
         (void) err_wrap(err, s,
                         "it is not known whether this was recorded: look with 'dibs ls' or 'dibs log' "
@@ -255,7 +255,7 @@ static dibs_status commit(struct store *store, dibs_err *err)
     return s;
 }
 
-static dibs_status divide(struct store *store, enum sqlite_sql which, dibs_err *err)
+static dibs_status run_savepoint(struct store *store, enum sqlite_sql which, dibs_err *err)
 {
     struct sqlite_store *self = sqlite_of(store);
 
@@ -264,20 +264,20 @@ static dibs_status divide(struct store *store, enum sqlite_sql which, dibs_err *
 
 static dibs_status save(struct store *store, dibs_err *err)
 {
-    return divide(store, SQL_SAVE, err);
+    return run_savepoint(store, SQL_SAVE, err);
 }
 
 static dibs_status undo(struct store *store, dibs_err *err)
 {
-    /* A failure may have ended the whole transaction already: then there is nothing to go back to. */
-    dibs_status s = divide(store, SQL_UNDO, err);
+    /* A failure may have ended the whole transaction already: then nothing is left to undo. */
+    dibs_status s = run_savepoint(store, SQL_UNDO, err);
 
-    return s == DIBS_OK ? divide(store, SQL_FORGET, err) : s;
+    return s == DIBS_OK ? run_savepoint(store, SQL_FORGET, err) : s;
 }
 
 static dibs_status forget(struct store *store, dibs_err *err)
 {
-    return divide(store, SQL_FORGET, err);
+    return run_savepoint(store, SQL_FORGET, err);
 }
 
 static uint64_t changes(struct store *store)
@@ -394,7 +394,7 @@ static dibs_status tail(struct store *store, uint64_t *seq, uint64_t *cursor, di
     if (s != DIBS_OK)
         return s;
     *seq = (uint64_t) sqlite3_column_int64(stmt, 0);
-    /* No event at all: the ledger is new, or its events were lost. */
+    /* No event: the ledger is new, or its events were lost. */
     *cursor = sqlite3_column_type(stmt, 1) == SQLITE_NULL ? *seq : (uint64_t) sqlite3_column_int64(stmt, 1);
     return DIBS_OK;
 }
@@ -439,7 +439,7 @@ static dibs_status events(struct store *store, const dibs_event_query *query, ui
     return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading events", err);
 }
 
-/* A damaged pool is no pool; a user can set it again (INV-6). */
+/* List the pools. A damaged pool is skipped; a user can set it again (INV-6). */
 static dibs_status pools(struct store *store, bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err)
 {
     struct sqlite_store *self = sqlite_of(store);
@@ -465,7 +465,7 @@ static dibs_status trim(struct store *store, const struct store_bounds *bounds, 
 
         if (!stmt)
             return DIBS_UNAVAILABLE;
-        /* SQLite refuses the parameters that a statement does not have. */
+        /* SQLite refuses parameters that a statement does not have. */
         (void) sqlite3_bind_int64(stmt, 1, (int64_t) bounds->oldest_seq);
         (void) sqlite3_bind_int64(stmt, 2, (int64_t) bounds->names_kept - 1);
         (void) sqlite3_bind_int64(stmt, 3, bounds->cooled_ms);
@@ -475,7 +475,7 @@ static dibs_status trim(struct store *store, const struct store_bounds *bounds, 
     return s;
 }
 
-/* ---- whether it is sound, and how much is in it ---- */
+/* ---- health ---- */
 
 static uint64_t file_bytes(const char *path, const char *suffix)
 {
@@ -486,7 +486,7 @@ static uint64_t file_bytes(const char *path, const char *suffix)
     return stat(name, &st) == 0 ? (uint64_t) st.st_size : 0;
 }
 
-/* Find a stopped writer, which readers do not notice; wait for those that are at work. */
+/* Detect a stopped writer, which readers do not notice; wait for active ones. */
 static dibs_status try_to_write(struct sqlite_store *self, dibs_err *err)
 {
     enum { WAIT_MS = 2000 };
@@ -504,8 +504,8 @@ static void set_unsound(struct ledger_health *health, const char *why)
     (void) text_copy(health->detail, sizeof health->detail, why);
 }
 
-/* Read everything in one statement. A failure makes the ledger unsound, and its numbers stay 0. */
-static dibs_status look(struct sqlite_store *self, struct ledger_health *health, dibs_err *err)
+/* Check everything in one statement. A failure makes the ledger unsound, and its numbers stay 0. */
+static dibs_status read_health(struct sqlite_store *self, struct ledger_health *health, dibs_err *err)
 {
     AUTO(sqlite_finalize_auto) sqlite3_stmt *stmt = NULL;
     int rc = sqlite3_prepare_v2(
@@ -545,7 +545,7 @@ static dibs_status health(struct store *store, struct ledger_health *out, dibs_e
 
     sqlite_set_deadline(self, 0);
     (void) text_copy(found.path, sizeof found.path, self->path);
-    dibs_status s = look(self, &found, err);
+    dibs_status s = read_health(self, &found, err);
     if (s == DIBS_OK && self->access == SQLITE_WRITES && found.is_sound)
         s = try_to_write(self, err);
     if (s == DIBS_OK)
@@ -553,9 +553,7 @@ static dibs_status health(struct store *store, struct ledger_health *out, dibs_e
     return s;
 }
 
-/* ---- the store ---- */
-
-/* Any text may be a path: whether it can be opened is known when it is. */
+/* Accept any text: only open() can tell whether it is a usable path. */
 static dibs_status check(const char *uri, dibs_err *err)
 {
     (void) uri;

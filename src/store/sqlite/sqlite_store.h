@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_STORE_SQLITE_SQLITE_STORE_H
 #define DIBS_STORE_SQLITE_SQLITE_STORE_H
-/* What the files of the SQLite store share. */
+/* Declarations shared by the files of the SQLite store. */
 #include <sqlite3.h>
 
 #include "store/store.h"
 
-/* 2^62: no ledger counts that far; a damaged record must not make every following number invalid (INV-6). */
+/* 2^62: no ledger counts that far; a damaged record must not make every later number invalid (INV-6). */
 #define EVENT_SEQ_END "4611686018427387904"
 
-/* Every statement is prepared when it is first used, and kept: a cold `dibs claim` needs seven of them. */
+/* Each statement is prepared at its first use and kept: a cold `dibs claim` needs seven of them. */
 #define SQLITE_STATEMENTS(S)                                                                                 \
     S(BEGIN_READ, "BEGIN")                                                                                   \
     S(BEGIN_WRITE, "BEGIN IMMEDIATE")                                                                        \
@@ -82,11 +82,11 @@ enum sqlite_sql {
         SQL_COUNT
 };
 
-/* How a ledger could be opened. */
+/* How the ledger was opened. */
 enum sqlite_access {
     SQLITE_WRITES,
-    SQLITE_READS,     /* while others write, through the index of the log that a writer left */
-    SQLITE_READS_FILE /* the bare file, which has no log, where no index can be made */
+    SQLITE_READS,     /* through the index of the log, which a writer left, while other processes write */
+    SQLITE_READS_FILE /* the bare file: it has no log, and no index can be created */
 };
 
 struct sqlite_checkpoints;
@@ -96,35 +96,34 @@ struct sqlite_store {
     sqlite3 *db;
     char path[1024];
     int64_t timeout_ms;
-    int64_t deadline_ms;    /* CLOCK_MONOTONIC, of the call under way */
-    int64_t waits_since_ms; /* for the lock that is awaited now */
-    int64_t version;        /* of the ledger; 0: not made yet */
-    int wal_frames;         /* after our last commit */
-    bool is_in_use;         /* it was opened before: a file that is missing now was removed */
-    uint64_t log_inode;     /* of the log that we write; 0: not looked at yet */
+    int64_t deadline_ms;    /* CLOCK_MONOTONIC, of the current call */
+    int64_t waits_since_ms; /* start of the current wait for a lock */
+    int64_t version;        /* of the ledger; 0: not created yet */
+    int wal_frames;         /* size of the log after our last commit */
+    bool is_in_use;         /* it was opened before: if its file is missing now, it was removed */
+    uint64_t log_inode;     /* of the log that this process writes; 0: not known yet */
     enum sqlite_access access;
-    dibs_err why_read_only;                 /* unless it is SQLITE_WRITES */
+    dibs_err why_read_only;                 /* set unless access is SQLITE_WRITES */
     bool is_full;                           /* synchronous=FULL is set */
-    struct sqlite_checkpoints *checkpoints; /* the thread that makes them; NULL: the writer does */
+    struct sqlite_checkpoints *checkpoints; /* the checkpoint thread; NULL: the writer makes checkpoints */
     sqlite3_stmt *stmt[SQL_COUNT];
 };
 
 extern const char *const sqlite_sql_text[SQL_COUNT];
 
-/* user_version is MAJOR * 1000 + MINOR; a newer major is refused untouched, a newer minor is read and
- * written. */
+/* user_version is MAJOR * 1000 + MINOR; dibs refuses a newer major untouched, and uses a newer minor. */
 #define SQLITE_APPLICATION_ID 0x64696273 /* "dibs" */
 #define SQLITE_LEDGER_MAJOR 1
 #define SQLITE_LEDGER_VERSION 1005
 #define SQLITE_OLDEST_VERSION 1003 /* of dibs 0.1 */
 
-/* Make what is missing since `version`, 0 for all; inside of a transaction. */
+/* Apply the migrations since `version` (0: all), inside a transaction. */
 dibs_status sqlite_migrate(struct sqlite_store *self, int64_t version, dibs_err *err);
-/* Has it tables of ours, whatever its application id says? */
+/* Return whether the file has tables of ours, whatever its application id says. */
 bool sqlite_is_ours(sqlite3 *db);
-/* Has it exactly the tables and triggers that sqlite_migrate() makes? */
+/* Return whether the file has exactly the tables and triggers that sqlite_migrate() creates. */
 bool sqlite_is_as_made(sqlite3 *db);
-/* Check that everything is there that our statements need. A column that a user added is no damage. */
+/* Check that the tables and columns of our statements exist. A column that a user added is no damage. */
 dibs_status sqlite_check_tables(struct sqlite_store *self, dibs_err *err);
 
 dibs_status sqlite_open(const char *rest, const struct ledger_options *options, struct store **out,
@@ -133,75 +132,74 @@ void sqlite_close(struct store *store);
 dibs_status sqlite_salvage(const char *rest, const dibs_event *event, struct ledger_salvaged *out,
                            dibs_err *err);
 
-/* Report that a file of the ledger was removed under us. */
+/* Report that a file of the ledger was removed while this process used it. */
 dibs_status sqlite_removed(const struct sqlite_store *self, const char *what, dibs_err *err);
-/* Report a failure of SQLite; `doing` is what failed. */
+/* Report a failure of SQLite; `doing` names the failed action. */
 dibs_status sqlite_error(struct sqlite_store *self, int rc, const char *doing, dibs_err *err);
-/* The same without a connection that knows errno. */
+/* The same without a connection, with the errno as an argument. */
 dibs_status sqlite_error_of(const struct sqlite_store *self, int rc, int os_errno, const char *doing,
                             dibs_err *err);
 /* Report a failure of a system call. */
 dibs_status sqlite_os_error(const struct sqlite_store *self, const char *doing, int os_errno, dibs_err *err);
 dibs_status sqlite_damaged(const struct sqlite_store *self, const char *what, dibs_err *err);
-/* What a user can do about it. */
+/* Return advice for the user. */
 const char *sqlite_advice(dibs_trouble trouble);
-/* 0: the timeout from now on. */
+/* Set the deadline of the current call; 0: the timeout, from now on. */
 void sqlite_set_deadline(struct sqlite_store *self, int64_t deadline_ms);
-/* The name of the VFS to open a connection with; vfs.c says what it is for. */
+/* Return the name of the VFS for our connections (vfs.c). */
 const char *sqlite_vfs(void);
 /* Start a thread that makes the checkpoints (checkpoint.c). */
 dibs_status sqlite_start_checkpoints(struct store *store, dibs_err *err);
 void sqlite_stop_checkpoints(struct sqlite_checkpoints *self); /* NULL is fine */
-/* After each commit: make a checkpoint when the log has grown, or have the thread make it. */
+/* After each commit: make a checkpoint when the log has grown, or request it from the thread. */
 int sqlite_note_log(void *store, sqlite3 *db, const char *name, int frames);
-/* Until when this thread may sleep inside SQLite. */
+/* Set until when this thread may sleep inside SQLite. */
 void sqlite_vfs_deadline(int64_t deadline_ms);
-/* Set up a store that is zero, without a connection. INVALID: the path is too long. */
+/* Initialise a zeroed store without a connection. INVALID: the path is too long. */
 dibs_status sqlite_init(struct sqlite_store *self, const char *path, int64_t timeout_ms, dibs_err *err);
-/* Open the connection alone, without looking at the file or making it. */
+/* Open only the connection, without checking or creating the file. */
 dibs_status sqlite_connect(struct sqlite_store *self, dibs_err *err);
 /* Close the connection and its statements. */
 void sqlite_disconnect(struct sqlite_store *self);
-/* Close the connection, and open the file that has the path now. */
+/* Close the connection, and open the file that the path names now. */
 dibs_status sqlite_reopen(struct sqlite_store *self, dibs_err *err);
 /* NEWER: another major; DAMAGED: no ledger has that version. */
 dibs_status sqlite_check_version(const struct sqlite_store *self, uint32_t version, dibs_err *err);
 bool sqlite_has_log(const struct sqlite_store *self);
 enum { SQLITE_HEADER_BYTES = 100 };
 int sqlite_read_header(const struct sqlite_store *self, uint8_t header[SQLITE_HEADER_BYTES], int *os_errno);
-/* Is the open file no longer the one of its path? One stat(). */
+/* Return whether the path no longer names the open file. Costs one stat(). */
 bool sqlite_has_moved(struct sqlite_store *self);
-/* The directory of a file. */
+/* Return the directory of a file. */
 void sqlite_directory(const char *path, char dir[1024]);
-/* Resolve symbolic links, when the file is there: SQLite's file layer follows none. */
+/* Resolve symbolic links of an existing file: SQLite's file layer follows none. */
 void sqlite_resolve(char path[1024]);
-/* Wait for the lock on the ledger's directory, which is held while the ledger is made, migrated or salvaged.
- */
+/* Wait for the lock on the ledger's directory, held while the ledger is created, migrated or salvaged. */
 dibs_status sqlite_lock_directory(const struct sqlite_store *self, const char *dir, int *out, dibs_err *err);
-/* Run statements that need no values. */
+/* Run statements without parameters. */
 dibs_status sqlite_exec(struct sqlite_store *self, const char *sql, const char *doing, dibs_err *err);
-/* Get one number. SQLITE_ROW, SQLITE_DONE when there is none, or an error of SQLite. */
+/* Query one number. Returns SQLITE_ROW, SQLITE_DONE when there is none, or an error of SQLite. */
 int sqlite_get_number(sqlite3 *db, const char *sql, int64_t *out);
-/* A statement that is prepared and reset, ready to bind; NULL on failure with err filled. */
+/* Return a prepared and reset statement, ready to bind; NULL on failure with err filled. */
 sqlite3_stmt *sqlite_stmt(struct sqlite_store *self, enum sqlite_sql which, dibs_err *err);
-/* Run a statement that gives no rows. UNAVAILABLE also when stmt is NULL. */
+/* Run a statement that returns no rows. UNAVAILABLE also when stmt is NULL. */
 dibs_status sqlite_run(struct sqlite_store *self, sqlite3_stmt *stmt, const char *doing, dibs_err *err);
-/* Go to the first row. NOT_FOUND: there is none. UNAVAILABLE also when stmt is NULL. */
+/* Step to the first row. NOT_FOUND: there is none. UNAVAILABLE also when stmt is NULL. */
 dibs_status sqlite_find(struct sqlite_store *self, sqlite3_stmt *stmt, const char *doing, dibs_err *err);
 
 /* records.c */
-/* Fill a record from a row of all its columns. False: a column was not valid; it reads as 0 or nothing. */
+/* Fill a record from a row of all its columns. False: a column was not valid, and reads as 0 or "". */
 bool sqlite_load(sqlite3_stmt *stmt, enum record_kind kind, void *record);
 /* The same for a claim; a damaged one is flagged and made harmless. */
 void sqlite_load_claim(sqlite3_stmt *stmt, struct claim_record *row);
-/* Find the port and the bindings that a damaged claim has lost in its slots. Port 0: they are not known. */
+/* Find a damaged claim's port and bindings in its slots. Port 0: unknown. */
 dibs_status sqlite_find_place(struct sqlite_store *self, dibs_claim *claim, dibs_err *err);
-/* The same for a slot; false: not usable, it blocks nothing. */
+/* The same as sqlite_load() for a slot; false: not usable, it blocks nothing. */
 bool sqlite_load_slot(sqlite3_stmt *stmt, struct ledger_slot *out);
 dibs_status sqlite_get(struct store *store, enum record_kind kind, void *record, dibs_err *err);
 dibs_status sqlite_put(struct store *store, enum record_kind kind, const void *record, dibs_err *err);
 dibs_status sqlite_erase(struct store *store, enum record_kind kind, const void *record, dibs_err *err);
-/* Write a row of another ledger as it is. One that violates the rules of the table is passed over. */
+/* Copy a row of another ledger unchanged. A row that violates the constraints of the table is skipped. */
 dibs_status sqlite_copy(struct sqlite_store *self, enum record_kind kind, sqlite3_stmt *from, dibs_err *err);
 
 static inline struct sqlite_store *sqlite_of(struct store *store)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Two of SQLite's ways to the system, replaced through its own hooks.
+/* Two system calls of SQLite, replaced through its own hooks.
  *
- * mmap: a full disk must be an error, not a SIGBUS. SQLite writes one byte into each 4096-byte page of the
- * -shm file before it maps it. Where blocks are smaller (ext4 of less than 512 MB has 1024) the rest of each
- * page stays a hole, and the first write to it on a full disk kills the process. Our mmap allocates the hole
- * first, and fails when there is no room. The hook is process-wide.
+ * mmap: a full disk must cause an error, not a SIGBUS. SQLite writes one byte into each 4096-byte page of
+ * the -shm file before it maps it. Where blocks are smaller (ext4 of less than 512 MB has 1024) the rest
+ * of each page stays a hole, and the first write to it on a full disk kills the process. Our mmap
+ * allocates the hole first, and fails when there is no room. The hook is process-wide.
  *
- * xSleep: a call must end at its deadline (INV-9). When a process was stopped in the middle of recovering the
- * log, SQLite sleeps and retries for ten seconds without calling the busy handler. Connections of this VFS
- * sleep no longer than their call may last. */
+ * xSleep: a call must end at its deadline (INV-9). When a process was stopped in the middle of recovering
+ * the log, SQLite sleeps and retries for ten seconds without calling the busy handler. Connections of this
+ * VFS sleep no longer than their call may last. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -34,8 +34,8 @@ static void *map_with_room(void *address, size_t n, int protection, int flags, i
     return mmap(address, n, protection, flags, fd, offset);
 }
 
-/* CLOCK_MONOTONIC: the deadline of this thread's call. Eight bytes of the initial TLS block: the general
- * model would make the program load the dynamic linker as a library. */
+/* Deadline of this thread's call (CLOCK_MONOTONIC). Eight bytes of the initial TLS block: the general model
+ * would make the program load the dynamic linker as a library. */
 static __thread int64_t awake_at_ms __attribute__((tls_model("initial-exec")));
 
 static int sleep_within_call(sqlite3_vfs *vfs, int us)
@@ -54,7 +54,7 @@ void sqlite_vfs_deadline(int64_t deadline_ms)
     awake_at_ms = deadline_ms;
 }
 
-static sqlite3_vfs ours; /* SQLite's default one with our xSleep; written once, under pthread_once */
+static sqlite3_vfs ours; /* SQLite's default VFS with our xSleep; written once, under pthread_once */
 
 static void make_ours(void)
 {
@@ -76,7 +76,7 @@ const char *sqlite_vfs(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     (void) pthread_once(&once, make_ours);
-    return ours.zName; /* NULL, SQLite's own, when there was none to begin with */
+    return ours.zName; /* NULL, SQLite's own, when it has no default VFS */
 }
 
 void store_have_process(void)

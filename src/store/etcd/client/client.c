@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sends requests to etcd, and retries them. */
+/* Send requests to etcd, and retry them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,17 +17,17 @@
 
 enum {
     HTTP_OK = 200,
-    TRIES_MAX = 64,     /* of one call; the deadline ends it before */
-    TRY_MOST_MS = 3000, /* where others can be asked instead */
-    TRY_LEAST_MS = 50,  /* a later try with less would only hide why the former ones failed */
+    TRIES_MAX = 64,     /* tries of one call; usually the deadline ends it first */
+    TRY_MOST_MS = 3000, /* timeout of one try when other endpoints can be asked */
+    TRY_LEAST_MS = 50,  /* a later try with less time would only hide the error of the earlier ones */
     CONNECT_MOST_MS = 1500,
-    PAUSE_FIRST_MS = 20, /* after all endpoints have failed; doubled up to: */
+    PAUSE_FIRST_MS = 20, /* pause after all endpoints have failed; doubled up to: */
     PAUSE_MOST_MS = 500,
     HEADER_MAX = ETCD_TOKEN_MAX + 32,
-    LOGINS_MAX = 2, /* of one call: the token had ended, and the next was another member's */
+    LOGINS_MAX = 2, /* logins of one call: the token had expired, and the next one was another member's */
 };
 
-/* ---- refusals: whether the client retries, logs in or gives up ---- */
+/* ---- refusals: retry, log in or give up ---- */
 
 enum { /* gRPC's codes */
        GRPC_INVALID = 3,
@@ -40,8 +40,8 @@ enum { /* gRPC's codes */
        HTTP_TOO_MANY = 429,
 };
 
-/* Two forms: {"error": TEXT, "message": TEXT, "code": N}, and in a stream {"error": {"grpc_code": N,
- * "message": TEXT}}. False: none of them. */
+/* Read an error in one of two forms: {"error": TEXT, "message": TEXT, "code": N}, and in a stream {"error":
+ * {"grpc_code": N, "message": TEXT}}. False: neither. */
 static bool read_text(const jsonr_value *root, struct refusal *out)
 {
     const jsonr_value *error = jsonr_get(root, "error");
@@ -62,8 +62,8 @@ static bool read_text(const jsonr_value *root, struct refusal *out)
     return true;
 }
 
-/* Errors that etcd tells apart by their text alone, because several have the same code; then those that only
- * have a code. What is listed was certainly not done. */
+/* Errors that etcd distinguishes only by their text, because they share a code; then errors with a code of
+ * their own. A request with a listed error was certainly not done. */
 static const struct {
     const char *text;
     int code;
@@ -93,7 +93,7 @@ static const struct {
     { NULL, GRPC_UNAUTHENTICATED, ETCD_FAULT_DENIED, DIBS_DENIED, true, false },
 };
 
-/* Everything else may have been done, and another endpoint may do better. */
+/* Classify an error. An unlisted one may have been done, and another endpoint may succeed. */
 static void judge_known(struct refusal *out)
 {
     for (size_t i = 0; i < sizeof known / sizeof known[0] && !out->is_not_done; i++) {
@@ -107,7 +107,7 @@ static void judge_known(struct refusal *out)
     }
 }
 
-/* etcd refuses in plain text a client certificate whose CN could be mistaken for the user of a login. */
+/* etcd's plain-text refusal of a client certificate whose CN could be mistaken for the user of a login. */
 static const struct refusal refused_name = {
     .code = GRPC_UNAUTHENTICATED,
     .text = "where it has users its gateway takes client certificates without a common name (CN) only",
@@ -139,14 +139,12 @@ void refusal_read(int http_status, const char *body, size_t n, struct refusal *o
     out->is_not_done = http_status == HTTP_NOT_FOUND || http_status == HTTP_TOO_MANY;
 }
 
-/* ---- answers ---- */
-
 /* The result of one try. */
 enum verdict {
     ANSWERED,
-    FINAL,    /* refused, and others would say the same */
+    FINAL,    /* refused, and other endpoints would refuse as well */
     RETRY,    /* certainly not done */
-    UNCERTAIN /* may be done */
+    UNCERTAIN /* may have been done */
 };
 
 struct etcd_try {
@@ -158,13 +156,13 @@ struct etcd_try {
     bool wants_login;
 };
 
-/* Another endpoint may answer instead. */
+/* Return whether another endpoint may answer instead. */
 static bool has_others(const struct etcd_try *a)
 {
     return a->etcd->config.n_origins > 1 && a->post->endpoint < 0;
 }
 
-/* Half of the time that is left, so that one member that does not answer leaves time for the others. */
+/* Use half of the time left, so that one silent member leaves time for the others. */
 static int64_t try_deadline_ms(const struct etcd_try *a, int64_t now_ms)
 {
     int64_t left_ms = a->call->deadline_ms - now_ms;
@@ -180,7 +178,7 @@ static dibs_status ask(struct etcd_try *a, size_t which, const char *path, const
     const struct etcd *etcd = a->etcd;
     char url[ETCD_URL_MAX + 1] = "";
     char token[HEADER_MAX] = "";
-    /* A member without a leader is to say so at once, not to wait for one. */
+    /* A member without a leader must report that at once, not wait for one. */
     const char *headers[] = { "Content-Type: application/json", "Grpc-Metadata-hasleader: true", token };
     int64_t now_ms = clock_monotonic_ms();
     struct web_request request = {
@@ -212,7 +210,7 @@ static enum verdict unsure(struct etcd_try *a, bool is_not_done)
     return UNCERTAIN;
 }
 
-/* The request did not reach the server, or its answer was lost. */
+/* Judge a request that did not reach the server, or whose answer was lost. */
 static enum verdict judge_failure(struct etcd_try *a, const struct web_answer *answer)
 {
     a->call->fault = ETCD_FAULT_UNREACHABLE;
@@ -220,7 +218,7 @@ static enum verdict judge_failure(struct etcd_try *a, const struct web_answer *a
         *a->err = answer->err;
     (void) err_wrap(a->err, answer->status, "etcd");
     if (answer->status != DIBS_UNAVAILABLE && answer->reach == WEB_NOT_SENT)
-        return FINAL; /* our own fault: a file that cannot be read, no memory */
+        return FINAL; /* our own error: an unreadable file, no memory */
     return unsure(a, answer->reach == WEB_NOT_SENT);
 }
 
@@ -266,7 +264,7 @@ static enum verdict judge(struct etcd_try *a, size_t which, const struct web_ans
         wrong = "it is empty";
     else if (jsonr_parse(answer->body.at, answer->body.n, &doc, &why) != DIBS_OK)
         wrong = why.msg;
-    else if (jsonr_get(jsonr_root(doc), "error")) /* in a stream, which had begun well */
+    else if (jsonr_get(jsonr_root(doc), "error")) /* an error later in a stream */
         return judge_refusal(a, which, answer);
     else
         wrong = a->post->understand(a->post->ctx, jsonr_root(doc));
@@ -275,14 +273,14 @@ static enum verdict judge(struct etcd_try *a, size_t which, const struct web_ans
         a->call->fault = ETCD_FAULT_NONE;
         return ANSWERED;
     }
-    web_drop_connections(a->etcd->web); /* it may be the answer to another request */
+    web_drop_connections(a->etcd->web); /* this may be the answer to another request */
     a->call->fault = ETCD_FAULT_OTHER;
     (void) err_set(a->err, DIBS_UNAVAILABLE, "etcd: %s gave an answer that cannot be read: %s",
                    a->etcd->config.origin[which], wrong);
     return unsure(a, false);
 }
 
-/* ---- the login: a request for a token, and its answer ---- */
+/* ---- login ---- */
 
 dibs_status login_open_web(const struct etcd_config *config, struct web **out, dibs_err *err)
 {
@@ -304,7 +302,7 @@ void login_write(const struct etcd_config *config, struct bytes *out)
     jsonw_end_object(&w);
 }
 
-/* The token is sent in a header line, so it must be printable ASCII without spaces. */
+/* Check the token: it is sent in a header line, so it must be printable ASCII without spaces. */
 static bool is_token(const char *text)
 {
     for (const char *p = text; *p; p++)
@@ -327,7 +325,7 @@ dibs_status login_read(const char *body, size_t n, char token[ETCD_TOKEN_MAX + 1
     return DIBS_OK;
 }
 
-/* Get a token from that endpoint. A failure leaves the fate of the request itself unchanged. */
+/* Get a token from that endpoint. A failure does not change the fate of the request itself. */
 static enum verdict log_in(struct etcd_try *a, size_t which)
 {
     AUTO(secret_done) struct bytes body = { 0 };
@@ -352,12 +350,10 @@ static enum verdict log_in(struct etcd_try *a, size_t which)
     } else {
         verdict = judge_failure(a, &answer);
     }
-    secret_done(&answer.body); /* it had the token */
+    secret_done(&answer.body); /* the body has the token */
     a->call->fate = fate;
     return verdict == UNCERTAIN ? RETRY : verdict;
 }
-
-/* ---- tries ---- */
 
 static enum verdict try_once(struct etcd_try *a, size_t which)
 {
@@ -396,7 +392,7 @@ static dibs_status give_up(const struct etcd_try *a)
         a->call->fault = ETCD_FAULT_UNREACHABLE;
         return err_set(a->err, DIBS_UNAVAILABLE, "etcd: no time was left to ask");
     }
-    /* The message of the last failure stays; the code says that no endpoint has answered in time. */
+    /* The message of the last failure stays; the code says that no endpoint answered in time. */
     return a->err ? a->err->code = DIBS_UNAVAILABLE : DIBS_UNAVAILABLE;
 }
 
@@ -418,7 +414,7 @@ dibs_status client_post(struct etcd *etcd, struct etcd_call *call, const struct 
         if (verdict == FINAL)
             return a.err->code;
         if (a.wants_login)
-            continue; /* that endpoint is well */
+            continue; /* the endpoint is healthy */
         if (post->endpoint < 0)
             etcd->current = (which + 1) % etcd->config.n_origins;
         if (verdict == UNCERTAIN && !post->is_read && !call->may_repeat)
@@ -431,8 +427,6 @@ dibs_status client_post(struct etcd *etcd, struct etcd_call *call, const struct 
     return give_up(&a);
 }
 
-/* ---- life ---- */
-
 DEFINE_AUTO(struct etcd, etcd_close)
 
 dibs_status etcd_open(const struct etcd_config *config, struct etcd **out, dibs_err *err)
@@ -442,7 +436,7 @@ dibs_status etcd_open(const struct etcd_config *config, struct etcd **out, dibs_
     if (!etcd)
         return err_set(err, DIBS_FAILURE, "etcd: out of memory");
     etcd->config = *config;
-    etcd->current = jitter_random() % config->n_origins; /* not all clients at one member */
+    etcd->current = jitter_random() % config->n_origins; /* spread the clients over the members */
     dibs_status s = login_open_web(config, &etcd->web, err);
     if (s != DIBS_OK)
         return s;

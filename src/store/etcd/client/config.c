@@ -19,9 +19,7 @@ enum { HOST_MAX = 253, LABEL_MAX = 63, PASSFILE_MAX_BYTES = 1024 };
 
 static dibs_status refuse(dibs_err *err, const char *part, const char *why)
 {
-    char shown[52];
-
-    return err_set(err, DIBS_INVALID, "etcd URL: '%s': %s", text_safe(part, shown, sizeof shown), why);
+    return err_set(err, DIBS_INVALID, "etcd URL: '%.50s': %s", part, why);
 }
 
 static bool is_alnum(char c)
@@ -29,9 +27,7 @@ static bool is_alnum(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* ---- endpoints ---- */
-
-/* Labels of letters, digits and '-'. A name that ends in a number must be a valid IPv4 address. */
+/* Check for labels of letters, digits and '-'. A name that ends in a number must be a valid IPv4 address. */
 static bool is_host_name(const char *host)
 {
     const char *last = strrchr(host, '.');
@@ -94,8 +90,6 @@ static dibs_status parse_endpoint(struct etcd_config *c, const char *whole, dibs
     c->n_origins++;
     return DIBS_OK;
 }
-
-/* ---- prefix and parameters ---- */
 
 static dibs_status parse_prefix(struct etcd_config *c, const char *text, dibs_err *err)
 {
@@ -188,8 +182,6 @@ dibs_status etcd_config_check(const char *url, dibs_err *err)
     return etcd_config_parse(url, &config, err);
 }
 
-/* ---- user and password ---- */
-
 static dibs_status take_login(struct etcd_config *config, const char *user, const char *password,
                               dibs_err *err)
 {
@@ -221,7 +213,7 @@ dibs_status etcd_config_login(struct etcd_config *config, const char *user, cons
         return err_set(err, DIBS_INVALID, "password file %s: it must have one line, USER:PASSWORD",
                        config->passfile);
     *colon = '\0';
-    text.at[text.n] = '\0'; /* there is space: one byte more than what is read */
+    text.at[text.n] = '\0'; /* the buffer has one byte more than the text */
     return take_login(config, text.at, colon + 1, err);
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The JSON of the gateway. Answers are untrusted input: the reader is bounded, and refuses an answer that
- * does not fit its request. */
+/* The gateway's JSON. Answers are untrusted: the reader is bounded, and checks that they fit the request. */
 #include <string.h>
 
 #include "base/text.h"
@@ -8,7 +7,7 @@
 
 #include "base/banned.h"
 
-/* The names of an operation: as a request by itself, and in a Txn. */
+/* The names of an operation: as a separate request, and in a Txn. */
 static const struct {
     const char *path, *request, *response;
 } kinds[] = {
@@ -43,7 +42,7 @@ static void put_compare(struct jsonw *w, const struct etcd_compare *c)
     jsonw_key_string(w, "result", c->relation == ETCD_LESS ? "LESS" : "EQUAL");
     put_bytes(w, "key", c->key);
     put_bytes(w, "range_end", c->end);
-    /* Written also when it is 0: the member's name says what is compared. */
+    /* Written even when 0: its name selects the compared revision. */
     jsonw_key_int(w, is_create ? "create_revision" : "mod_revision", c->number);
     jsonw_end_object(w);
 }
@@ -140,12 +139,10 @@ struct etcd_bytes etcd_prefix_end(struct etcd_bytes prefix, void *out)
             return (struct etcd_bytes){ out, n };
         }
     }
-    return ETCD_NO_END; /* nothing but 0xff: no key is behind those */
+    return ETCD_NO_END; /* only 0xff bytes: no key follows */
 }
 
-/* ---- answers ---- */
-
-enum { NESTING_MAX = 4 /* of Txns in Txns; we use two */ };
+enum { NESTING_MAX = 4 /* of nested Txns; we use two */ };
 
 void *read_room(struct reading *r, size_t n, size_t size)
 {
@@ -164,9 +161,7 @@ void *read_room(struct reading *r, size_t n, size_t size)
     return at;
 }
 
-/* ---- fields ---- */
-
-/* A missing member and null mean the same. */
+/* Return a member; NULL if it is missing or null. */
 static const jsonr_value *field(const jsonr_value *object, const char *key)
 {
     const jsonr_value *v = jsonr_get(object, key);
@@ -270,8 +265,6 @@ struct etcd_kv read_kv(struct reading *r, const jsonr_value *object)
     };
 }
 
-/* ---- results ---- */
-
 static void read_kvs(struct reading *r, const jsonr_value *object, struct etcd_result *out)
 {
     const jsonr_value *list = NULL;
@@ -332,7 +325,7 @@ static void read_result(struct reading *r, const jsonr_value *object, unsigned d
     }
 }
 
-/* The gateway leaves out zero fields, so the answer to another request could pass for an empty one. */
+/* Check the kind: the gateway leaves out zero fields, so the answer to another request could look empty. */
 static bool is_of_kind(const jsonr_value *root, enum etcd_kind kind)
 {
     static const struct {
@@ -355,7 +348,7 @@ const char *read_answer(const jsonr_value *root, enum etcd_kind kind, struct etc
     struct etcd_answer answer = { .result.kind = kind };
 
     if (!jsonr_is_object(field(root, "header")))
-        return "it has no header"; /* every answer of a store has one */
+        return "it has no header"; /* every answer of the store has one */
     answer.revision = read_int(&r, field(root, "header"), "revision");
     if (answer.revision <= 0 && !r.wrong)
         r.wrong = "it has no revision";

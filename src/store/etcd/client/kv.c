@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Keys with their values, and leases. */
+/* Operations on keys, and leases. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 
-enum { BODY_MAX = 64 }; /* of a request with one number */
+enum { BODY_MAX = 64 }; /* bytes of a request with one number */
 
 struct doing {
     struct etcd *etcd;
@@ -40,7 +40,7 @@ static int order_of(struct etcd_bytes a, struct etcd_bytes b)
     return order != 0 ? order : a.n < b.n ? -1 : a.n > b.n;
 }
 
-/* An answer with other keys than the requested ones belongs to another request. */
+/* Check the keys of a result: other keys than the requested ones belong to the answer of another request. */
 static bool has_keys_of(const struct etcd_result *result, const struct etcd_op *op)
 {
     bool has_no_end = op->end.n == 1 && *(const char *) op->end.at == '\0';
@@ -55,7 +55,7 @@ static bool has_keys_of(const struct etcd_result *result, const struct etcd_op *
     return true;
 }
 
-/* A Txn's results are those of one of its branches, one by one. */
+/* Check that a Txn's results match one of its branches. */
 static bool has_shape_of(const struct etcd_result *result, const struct etcd_op *op)
 {
     if (result->kind != op->kind)
@@ -73,9 +73,9 @@ static bool has_shape_of(const struct etcd_result *result, const struct etcd_op 
     return true;
 }
 
-/* HTTP/1.1 matches answers to requests by their order alone. A change has a new revision, higher than all
- * before, and no answer is older than the one before it. Else the answer belongs to another request, or
- * etcd's data was replaced: the answer is refused once, and accepted from then on. */
+/* Check the revision, because HTTP/1.1 matches answers to requests only by their order. A change has a
+ * revision higher than all before, and no answer is older than the one before it. Otherwise the answer
+ * belongs to another request, or etcd's data was replaced: it is refused once, and accepted from then on. */
 static const char *check_revision(struct etcd *etcd, const struct etcd_answer *answer)
 {
     int64_t seen = etcd->seen_revision;
@@ -97,7 +97,7 @@ static const char *understand(void *ctx, const jsonr_value *root)
     if (wrong)
         return wrong;
     if (!has_shape_of(&answer.result, d->op))
-        wrong = "it is not the answer to what was asked";
+        wrong = "it is not the answer to this request";
     if (!wrong) {
         d->call->is_news = answer.revision > d->etcd->seen_revision;
         wrong = check_revision(d->etcd, &answer);
@@ -130,8 +130,8 @@ static dibs_status do_once(struct etcd *etcd, struct etcd_call *call, const stru
     return client_post(etcd, call, &post, err);
 }
 
-/* Empty ranges have equal answers, so a duplicate could be taken for the answer of the next request. Each
- * request therefore has another number of results than the one before. */
+/* Give each request another number of results than the one before. Empty ranges have equal answers, so a
+ * duplicate could be taken for the answer of the next request. */
 static dibs_status do_numbered(struct etcd *etcd, struct etcd_call *call, const struct etcd_op *op,
                                struct etcd_answer *out, dibs_err *err)
 {
@@ -151,7 +151,7 @@ static dibs_status do_numbered(struct etcd *etcd, struct etcd_call *call, const 
         return s;
     if (!answer.result.succeeded) { /* a Txn without a condition always succeeds */
         etcd_answer_done(&answer);
-        return err_set(err, DIBS_UNAVAILABLE, "etcd: an answer makes no sense");
+        return err_set(err, DIBS_UNAVAILABLE, "etcd: an answer is not valid");
     }
     *out = answer;
     out->result = answer.result.results[0];
@@ -164,9 +164,7 @@ dibs_status etcd_do(struct etcd *etcd, struct etcd_call *call, const struct etcd
     return op->kind == ETCD_RANGE ? do_numbered(etcd, call, op, out, err) : do_once(etcd, call, op, out, err);
 }
 
-/* ---- pages ---- */
-
-/* The key after the last one of the page, which is that with a zero byte behind. */
+/* Set the key to the successor of the page's last key: that key and a zero byte. */
 static bool step_behind(const struct etcd_result *page, struct bytes *key)
 {
     const struct etcd_bytes *last = &page->kvs[page->n_kvs - 1].key;
@@ -185,7 +183,7 @@ dibs_status etcd_read_pages(struct etcd *etcd, struct etcd_call *call, struct et
     struct etcd_op op = *range;
     bool has_more = true;
 
-    while (has_more) { /* each page has a key at least, and the deadline ends it */
+    while (has_more) { /* ends: each page has at least one key, and the call has a deadline */
         AUTO(etcd_answer_done) struct etcd_answer page = { 0 };
         dibs_status s = etcd_do(etcd, call, &op, &page, err);
 
@@ -204,8 +202,6 @@ dibs_status etcd_read_pages(struct etcd *etcd, struct etcd_call *call, struct et
     return DIBS_OK;
 }
 
-/* ---- compaction ---- */
-
 static const char *understand_nothing(void *ctx, const jsonr_value *root)
 {
     (void) ctx;
@@ -219,7 +215,7 @@ dibs_status etcd_compact(struct etcd *etcd, struct etcd_call *call, int64_t revi
     const struct post post = { .path = "/v3/kv/compaction",
                                .body = body,
                                .n_body = (size_t) n,
-                               .is_read = true, /* as harmless when repeated */
+                               .is_read = true, /* harmless when repeated, like a read */
                                .endpoint = -1,
                                .understand = understand_nothing };
     dibs_status s = client_post(etcd, call, &post, err);
@@ -231,18 +227,16 @@ dibs_status etcd_compact(struct etcd *etcd, struct etcd_call *call, int64_t revi
     return DIBS_OK;
 }
 
-/* ---- leases: keys that are attached to one end with it ---- */
-
 struct lease {
     int64_t id, ttl_s;
-    bool is_end; /* the answer has nothing but a header */
+    bool is_end; /* the answer has only a header */
 };
 
 static const char *understand_lease(void *ctx, const jsonr_value *root)
 {
     struct lease *out = ctx;
     struct reading r = { 0 };
-    const jsonr_value *result = jsonr_get(root, "result"); /* of a keepalive, which is a stream of one */
+    const jsonr_value *result = jsonr_get(root, "result"); /* of a keepalive, a stream of one message */
     const jsonr_value *lease = result ? result : root;
     struct lease answer = { .id = read_int(&r, lease, "ID"), .ttl_s = read_int(&r, lease, "TTL") };
 
@@ -255,7 +249,7 @@ static const char *understand_lease(void *ctx, const jsonr_value *root)
     return r.wrong;
 }
 
-/* *lease has the arguments of the request, then its answer. A request with an id may be repeated. */
+/* Send a request of *lease's arguments; *lease gets the answer. A request with an id may be repeated. */
 static dibs_status ask_lease(struct etcd *etcd, struct etcd_call *call, const char *path, struct lease *lease,
                              dibs_err *err)
 {

@@ -12,8 +12,6 @@
 
 #include "base/banned.h"
 
-/* ---- one member ---- */
-
 static const char *read_status(void *ctx, const jsonr_value *root)
 {
     struct etcd_status *out = ctx;
@@ -72,8 +70,6 @@ bool quota_read(const char *text, size_t n, int64_t *out)
     return true;
 }
 
-/* ---- all of them ---- */
-
 struct survey {
     struct etcd *etcd;
     int64_t timeout_ms; /* of each request */
@@ -86,14 +82,14 @@ static struct etcd_call within(const struct survey *s)
     return (struct etcd_call){ .deadline_ms = clock_monotonic_ms() + s->timeout_ms };
 }
 
-/* The error is in our user, password or certificate, not in the cluster. */
+/* Return whether our user, password or certificate is at fault, not the cluster. */
 static bool is_ours(dibs_status status)
 {
     return status == DIBS_DENIED || status == DIBS_INVALID;
 }
 
-/* Read the quota of the database from the member's metrics: the gateway does not have it. Metrics can be on
- * another address or forbidden; then it stays unknown. */
+/* Read the database quota from the member's metrics: the gateway does not have it. It stays unknown when the
+ * metrics have another address or are forbidden. */
 static void ask_quota(const struct survey *s, size_t i)
 {
     AUTO(web_answer_done) struct web_answer answer = { 0 };
@@ -152,7 +148,7 @@ static void ask_majority(struct survey *s)
     dibs_err err = { 0 };
     int64_t began_us = clock_monotonic_us();
 
-    /* A key below the prefix: our user may have rights to nothing else. */
+    /* Use a key below the prefix: our user may have no other rights. */
     (void) snprintf(key, sizeof key, "%s/", s->etcd->config.prefix);
     look.key = ETCD_BYTES(key);
     dibs_status result = etcd_do(s->etcd, &call, &look, &answer, &err);
@@ -171,7 +167,7 @@ static struct ledger_member *member_of(const struct survey *s, uint64_t id)
     return NULL;
 }
 
-/* An endpoint may be a proxy, or the same member by another address: their ids tell them apart. */
+/* Add a member. An endpoint may be a proxy, or another address of the same member: ids tell them apart. */
 static void add_member(struct survey *s, struct reading *r, const jsonr_value *member)
 {
     uint64_t id = read_uint(r, member, "ID");

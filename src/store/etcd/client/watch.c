@@ -17,11 +17,11 @@
 
 enum {
     HTTP_OK = 200,
-    BEGIN_MS = 3000, /* within which a stream must begin, and a login be answered */
+    BEGIN_MS = 3000, /* timeout for the start of a stream, and for a login */
     CONNECT_MOST_MS = 1500,
     SILENCE_MS = 12 * 60000, /* etcd sends a notice every ten to eleven minutes */
-    BEHIND_MS = 2000, /* that an expected change may take; more than an election does to a leader's watch */
-    PAUSE_FIRST_MS = 50, /* after an interruption; doubled up to: */
+    BEHIND_MS = 2000,    /* limit for an expected change; longer than an election delays a leader's watch */
+    PAUSE_FIRST_MS = 50, /* pause after an interruption; doubled up to: */
     PAUSE_MOST_MS = 5000,
     REFUSAL_MAX_BYTES = 65536,
 };
@@ -29,9 +29,9 @@ enum {
 enum state {
     PAUSING,   /* until resume_ms */
     ENTERING,  /* waits for a token */
-    BEGINNING, /* the request is sent */
-    WATCHING,  /* etcd has said so */
-    STANDING,  /* until etcd_watch_from() */
+    BEGINNING, /* the request was sent */
+    WATCHING,  /* etcd has confirmed the watch */
+    STANDING,  /* paused until etcd_watch_from() */
 };
 
 struct etcd_watch {
@@ -41,25 +41,25 @@ struct etcd_watch {
     size_t which; /* endpoint of the call */
     enum state state;
     int64_t resume_ms, pause_ms;
-    int64_t next_revision;            /* 0: whatever comes */
-    int64_t expected, expected_by_ms; /* 0: nothing is */
-    bool is_moved;                    /* etcd_watch_from() */
+    int64_t next_revision;            /* 0: from now on */
+    int64_t expected, expected_by_ms; /* 0: none expected */
+    bool is_moved;                    /* etcd_watch_from() was called */
     bool is_open;                     /* the cluster has no users */
-    unsigned n_logins;                /* since it last watched */
+    unsigned n_logins;                /* logins since it last watched */
     char token[ETCD_TOKEN_MAX + 1];
-    struct bytes range; /* key and end, that the options point to */
-    /* of the call under way */
+    struct bytes range; /* storage of key and end in the options */
+    /* The current call: */
     struct web_call *call;
     struct bytes body, rest;
     char url[ETCD_URL_MAX + 1];
     char token_header[ETCD_TOKEN_MAX + 32];
     const char *headers[3];
-    bool is_wrong; /* we ended it: a message is unreadable, or says that it is over */
+    bool is_wrong; /* we ended it: a message was unreadable, or announced the end */
 };
 
 /* ---- interruptions ---- */
 
-/* The connection has ended. Reconnect after a pause; at once if the endpoint is not at fault. */
+/* Reconnect after the connection ended: after a pause, or at once if the endpoint is not at fault. */
 static void interrupted(struct etcd_watch *w, bool is_endpoints_fault)
 {
     int64_t now_ms = clock_monotonic_ms();
@@ -81,8 +81,6 @@ static void interrupted(struct etcd_watch *w, bool is_endpoints_fault)
     }
 }
 
-/* ---- messages ---- */
-
 static void report(struct etcd_watch *w, const struct message *m)
 {
     size_t n_known = 0;
@@ -93,7 +91,7 @@ static void report(struct etcd_watch *w, const struct message *m)
         while (n_known < m->n_events && m->events[n_known].kv.mod_revision < w->next_revision)
             n_known++;
         if (n_known == m->n_events)
-            return; /* all of it was reported before */
+            return; /* everything was reported before */
         w->next_revision = m->is_part ? last : last + 1;
     } else if (m->revision >= w->next_revision) {
         w->next_revision = m->revision + 1;
@@ -104,8 +102,7 @@ static void report(struct etcd_watch *w, const struct message *m)
                        w->next_revision - 1);
 }
 
-/* The stream is over. etcd also says in this way that the token has expired, in words that differ from
- * version to version. */
+/* Handle the end of the stream. etcd also reports an expired token in this way, in varying words. */
 static const char *take_end(struct etcd_watch *w, const struct message *m)
 {
     if (m->is_cancelled || m->refusal.wants_login)
@@ -150,7 +147,7 @@ static bool on_chunk(void *ctx, const char *bytes, size_t n)
     return !w->is_wrong;
 }
 
-/* The request failed, or was refused. False: neither. */
+/* Handle a failed or refused request. False: it is neither. */
 static bool has_failed(struct etcd_watch *w, const struct web_answer *answer)
 {
     struct refusal refusal = { 0 };
@@ -178,7 +175,7 @@ static void on_end(void *ctx, struct web_answer *answer)
         interrupted(w, true);
 }
 
-/* ---- beginning ---- */
+/* ---- starting ---- */
 
 static void on_token(void *ctx, struct web_answer *answer)
 {
@@ -246,8 +243,6 @@ static void begin(struct etcd_watch *w)
         interrupted(w, true);
 }
 
-/* ---- a turn ---- */
-
 static void give_up(struct etcd_watch *w)
 {
     web_cancel(TAKE(w->call));
@@ -300,7 +295,7 @@ void etcd_watch_from(struct etcd_watch *w, int64_t revision)
 void etcd_watch_expect(struct etcd_watch *w, int64_t revision)
 {
     if (revision < w->next_revision || w->state == STANDING || w->expected > 0)
-        return; /* the oldest one is waited for */
+        return; /* keep waiting for the oldest one */
     w->expected = revision;
     w->expected_by_ms = clock_monotonic_ms() + BEHIND_MS;
     set_alarm(w);
@@ -310,8 +305,6 @@ int etcd_watch_fd(const struct etcd_watch *w)
 {
     return web_fd(w->web);
 }
-
-/* ---- life ---- */
 
 static void copy_range(struct etcd_watch *w, const struct etcd_watch_options *options)
 {
@@ -341,7 +334,7 @@ dibs_status etcd_watch_open(const struct etcd_config *config, const struct etcd_
     dibs_status s = login_open_web(config, &w->web, err);
     if (s != DIBS_OK)
         return s;
-    w->resume_ms = 1; /* the first turn begins */
+    w->resume_ms = 1; /* the first turn starts the stream */
     set_alarm(w);
     *out = TAKE(w);
     return DIBS_OK;
@@ -412,8 +405,7 @@ const char *message_read(const char *line, size_t n, struct message *out)
     m.is_created = read_bool(&r, result, "created");
     m.is_cancelled = read_bool(&r, result, "canceled");
     m.is_part = read_bool(&r, result, "fragment");
-    /* Ours is the stream's first. One that is refused never gets a number, and a notice that has none is too
-     * early to be believed. */
+    /* Our watch has id 0. A refused watch gets none, and a notice without one comes too early. */
     m.is_others = read_int(&r, result, "watch_id") != 0 && !m.is_created && !m.is_cancelled;
     m.compact_revision = read_int(&r, result, "compact_revision");
     read_events(&r, result, &m);
