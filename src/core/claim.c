@@ -15,6 +15,7 @@
 #include "base/name_part.h"
 #include "base/text.h"
 #include "core/attempt.h"
+#include "core/cooldown.h"
 #include "host/kernel.h"
 
 #include "base/banned.h"
@@ -90,7 +91,7 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
         a->plans[a->n_plans++] = a->asks[i].plan;
     }
     a->wants[i].cooldown_ms = pool.cooldown_ms;
-    core_index_remember(a->core, pool.cooldown_ms);
+    cooldown_remember(a->core, pool.cooldown_ms);
     bool is_member = r->mode == DIBS_RANDOM || dibs_ranges_contain(&pool.ranges, r->port);
     /* A requested pool restricts the port; the default pool does not (K9). */
     bool is_bound = (r->ranges || r->pool) && r->mode != DIBS_DECLARED;

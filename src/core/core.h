@@ -252,7 +252,7 @@ dibs_status core_reap(struct core *core, const struct call *call, struct core_re
 dibs_status core_repair(struct core *core, const struct call *call, const dibs_repair_plan *plan,
                         dibs_repair_fn fn, void *ctx, dibs_err *err);
 
-/* ---- the index (occupancy.c) ---- */
+/* ---- the index (index.c) ---- */
 /* Load the index, or apply the events since then. */
 dibs_status core_index_refresh(struct core *core, const struct call *call, dibs_err *err);
 /* Reload the ports that other hosts have changed: their changes make no events here. */
@@ -261,11 +261,5 @@ dibs_status core_index_follow(struct core *core, const struct call *call, dibs_e
 void core_index_forget(struct core *core);
 void core_index_note_claim(struct core *core, const dibs_claim *claim);
 void core_index_note_end(struct core *core, const dibs_claim *claim, int64_t boot_ms);
-/* Keep cooling ports for at least this cooldown. A longer one than before reloads the index. */
-void core_index_remember(struct core *core, int64_t cooldown_ms);
-/* Drop ports that have rested long enough for every pool. */
-void core_index_expire(struct core *core, int64_t now_ms);
-/* Return whether the port was released after `since_ms` (CLOCK_BOOTTIME). */
-bool core_index_is_cooling(const struct core *core, dibs_proto proto, uint16_t port, int64_t since_ms);
 void core_index_free(struct core_index *index);
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "core/cooldown.h"
 
 #include "base/banned.h"
 
@@ -373,7 +374,7 @@ static void views_from_index(struct core *core, const struct plan_choice *choice
     const struct core_index *index = &core->index;
     bool is_longest = plan->pool.cooldown_ms == index->longest_ms;
 
-    core_index_expire(core, choice->now_ms);
+    cooldown_expire(core, choice->now_ms);
     out->is_shared = is_shared(core, plan);
     out->free = (struct view){ .in = &plan->choosable, .without = { choice->skipped }, .n = 1 };
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && index->is_loaded; proto++)

@@ -6,6 +6,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "core/attempt.h"
+#include "core/cooldown.h"
 #include "net/bindings.h"
 
 #include "base/banned.h"
@@ -34,9 +35,9 @@ static bool is_cooling(const struct attempt *a, const struct plan_pool *plan, ui
     bool is_found = false;
 
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && a->stage != STAGE_BLIND; proto++)
-        is_found = is_found || ((plan->kind.protos & 1u << proto) &&
-                                core_index_is_cooling(a->core, proto, port,
-                                                      a->call.now.boot_ms - plan->pool.cooldown_ms));
+        is_found =
+            is_found || ((plan->kind.protos & 1u << proto) &&
+                         cooldown_is_on(a->core, proto, port, a->call.now.boot_ms - plan->pool.cooldown_ms));
     return is_found;
 }
 

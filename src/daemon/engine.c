@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "core/cooldown.h"
 #include "daemon/engine_internal.h"
 #include "host/kernel.h"
 #include "server/ledger_open.h"
@@ -149,7 +150,7 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
     e->core->options.known_ctx = e;
     s = engine_load(e, err);
     /* Without this no claim would use the index, which would not know which ports are cooling down. */
-    core_index_remember(e->core, dibs_settings_of(e->handle)->cooldown_ms);
+    cooldown_remember(e->core, dibs_settings_of(e->handle)->cooldown_ms);
     const struct call call = handle_call(e->handle);
     return s == DIBS_OK ? core_index_refresh(e->core, &call, err) : s;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which port dibs chooses: bands, cooldown, cursor, orders, other handles, dead holders (INV-8), dry runs. */
 #include "core/attempt.h"
+#include "core/cooldown.h"
 #include "core/plan.h"
 #include "support/core.h"
 
@@ -182,7 +183,7 @@ static void INV_8_cooling_ports_come_back_oldest_first_after_all_free_ones(void 
 /* As a daemon does: it chooses by the index from its first claim on. */
 static void use_index(struct engine *e, int64_t cooldown_ms)
 {
-    core_index_remember(e->core, cooldown_ms);
+    cooldown_remember(e->core, cooldown_ms);
     ASSERT_OK(core_index_refresh(e->core, E_CALL(e, e->core), &e->err), &e->err);
 }
 

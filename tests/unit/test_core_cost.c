@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <sys/syscall.h>
 
+#include "core/cooldown.h"
 #include "support/core.h"
 
 /* ---- looking over the engine's shoulder ----
@@ -163,7 +164,7 @@ static void a_port_that_is_claimed_does_not_cool_for_the_index(void **state)
 
     need_network();
     r.ranges = &one;
-    core_index_remember(twin, 60000);
+    cooldown_remember(twin, 60000);
     ASSERT_OK(core_index_refresh(twin, E_CALL(e, twin), &e->err), &e->err);
     for (int i = 0; i < 3; i++) {
         dibs_claim claim = e_must(e, e->core, &r);

@@ -2,6 +2,7 @@
 #include "kube/webhook/review_queue.h"
 
 #include "base/clock.h"
+#include "core/cooldown.h"
 #include "kube/identity.h"
 #include "server/runtime.h"
 
@@ -150,7 +151,7 @@ dibs_status review_queue_open(struct review_queue *queue, const struct kube_ledg
         s = open_group(queue, err);
     if (s != DIBS_OK)
         return s;
-    core_index_remember(queue->ledger.server.core, queue->ledger.pool.cooldown_ms);
+    cooldown_remember(queue->ledger.server.core, queue->ledger.pool.cooldown_ms);
     const struct call call = handle_call(queue->ledger.server.handle);
     return core_index_refresh(queue->ledger.server.core, &call, err);
 }

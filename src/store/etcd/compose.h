@@ -26,7 +26,7 @@ struct txn_plan {
     size_t n_compares, max_compares;
     struct arena *memory; /* memory of the keys of changes and compares */
     bool is_lost;         /* out of memory */
-    struct bytes spare;   /* takes the values of puts when is_lost */
+    struct bytes spare;   /* receives the written values when is_lost */
 };
 void txn_plan_done(struct txn_plan *plan);
 

@@ -11,7 +11,6 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/jitter.h"
 #include "store/etcd/etcd_store.h"
 
 #include "base/banned.h"
@@ -119,21 +118,6 @@ static dibs_status open_etcd(const char *rest, const struct ledger_options *opti
 
 /* ---- transactions ---- */
 
-enum {
-    BACKOFF_FROM = 2, /* conflicts in a row; then wait up to a quarter of a millisecond, doubled up to 32 */
-    BACKOFF_US = 250,
-    BACKOFF_DOUBLINGS = 7,
-};
-
-/* Back off for a random time, so that nodes in conflict do not retry at the same moment. */
-static void back_off(const struct etcd_store *self)
-{
-    unsigned doublings = self->n_conflicts < BACKOFF_DOUBLINGS ? self->n_conflicts : BACKOFF_DOUBLINGS;
-
-    if (self->n_conflicts >= BACKOFF_FROM)
-        (void) usleep(jitter_random() % ((uint32_t) BACKOFF_US << doublings));
-}
-
 static dibs_status begin(struct store *store, bool is_write, bool is_full, int64_t deadline_ms, dibs_err *err)
 {
     struct etcd_store *self = etcdstore_of(store);
@@ -142,7 +126,7 @@ static dibs_status begin(struct store *store, bool is_write, bool is_full, int64
     (void) is_full; /* every answered commit to etcd is durable */
     self->deadline_ms = deadline_ms ? deadline_ms : clock_monotonic_ms() + self->timeout_ms;
     if (self->state.had_conflict)
-        back_off(self);
+        etcdstore_back_off(self);
     s = etcdstore_catch_up(self, err);
     self->state.had_conflict = self->state.was_cut = false;
     if (s == DIBS_OK && is_write)

@@ -202,6 +202,8 @@ dibs_status etcdstore_watch(struct etcd_store *self, dibs_err *err);
 void etcdstore_unwatch(struct etcd_store *self);
 /* Apply the notices that have arrived, without waiting. */
 void etcdstore_take_notices(struct etcd_store *self);
+/* Wait for a random time after a conflict, so that the nodes do not retry at the same moment. */
+void etcdstore_back_off(const struct etcd_store *self);
 /* Revalidate the copy before a transaction; read it again if necessary. */
 dibs_status etcdstore_catch_up(struct etcd_store *self, dibs_err *err);
 /* Note that etcd did not answer: the next requests of a server fail at once instead of waiting for it. */

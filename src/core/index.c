@@ -4,71 +4,11 @@
 #include <string.h>
 
 #include "base/grow.h"
-#include "core/core.h"
+#include "core/cooldown.h"
 
 #include "base/banned.h"
 
 enum { CATCH_UP_MAX = 4096 }; /* beyond this many events, loading everything is cheaper */
-
-static uint32_t number_of(dibs_proto proto, uint16_t port)
-{
-    return (uint32_t) proto << 16 | port;
-}
-
-static void end_cooling(struct core_index *index, dibs_proto proto, uint16_t port)
-{
-    if (!portbits_has(&index->cooling[proto], port))
-        return;
-    const struct core_cooling *at = &index->list[number_of(proto, port)];
-    index->list[at->older].newer = at->newer;
-    index->list[at->newer].older = at->older;
-    portbits_remove(&index->cooling[proto], port);
-}
-
-/* Add a cooling port. Out of memory: the index misses it; the ledger still has its slot. */
-static void add_cooling(struct core_index *index, dibs_proto proto, uint16_t port, int64_t released_ms)
-{
-    uint32_t number = number_of(proto, port);
-
-    if (!index->list)
-        index->list = calloc((DIBS_PROTO_MAX + 1u) << 16, sizeof *index->list);
-    if (!index->list)
-        return;
-    end_cooling(index, proto, port);
-    uint32_t older = index->list[0].older; /* releases arrive nearly in order */
-    while (older != 0 && index->list[older].released_ms > released_ms)
-        older = index->list[older].older;
-    uint32_t newer = index->list[older].newer;
-    index->list[number] = (struct core_cooling){ released_ms, older, newer };
-    index->list[older].newer = index->list[newer].older = number;
-    portbits_add(&index->cooling[proto], port);
-}
-
-bool core_index_is_cooling(const struct core *core, dibs_proto proto, uint16_t port, int64_t since_ms)
-{
-    const struct core_index *index = &core->index;
-
-    return portbits_has(&index->cooling[proto], port) &&
-           index->list[number_of(proto, port)].released_ms > since_ms;
-}
-
-void core_index_remember(struct core *core, int64_t cooldown_ms)
-{
-    if (cooldown_ms <= core->index.longest_ms)
-        return;
-    core->index.longest_ms = cooldown_ms;
-    core->index.is_loaded = false;
-}
-
-void core_index_expire(struct core *core, int64_t now_ms)
-{
-    struct core_index *index = &core->index;
-    uint32_t oldest = 0;
-
-    while (index->list && (oldest = index->list[0].newer) != 0 &&
-           now_ms - index->list[oldest].released_ms >= index->longest_ms)
-        end_cooling(index, oldest >> 16, (uint16_t) oldest);
-}
 
 void core_index_free(struct core_index *index)
 {
@@ -107,7 +47,7 @@ static bool load_slot(void *ctx, const struct ledger_slot *slot)
         portbits_add(&l->index->taken[slot->proto], slot->port);
     else if (slot->released_ms < l->now_ms + longest_ms && slot->released_ms > l->now_ms - longest_ms &&
              grow((void **) &l->released, l->n, &l->max, sizeof *l->released))
-        l->released[l->n++] = (struct released){ ms, number_of(slot->proto, slot->port) };
+        l->released[l->n++] = (struct released){ ms, (uint32_t) slot->proto << 16 | slot->port };
     return true;
 }
 
@@ -127,7 +67,7 @@ static dibs_status load_ports(struct core *core, const struct call *call, const 
 
         /* A port with both a claim and a cooling slot is taken, not cooling. */
         if (!portbits_has(&index->taken[proto], port))
-            add_cooling(index, proto, port, l.released[i].ms);
+            cooldown_add(index, proto, port, l.released[i].ms);
     }
     free(l.released);
     index->is_loaded = s == DIBS_OK;
@@ -174,14 +114,14 @@ static bool apply_event(void *ctx, const dibs_event *event)
         case DIBS_EV_CLAIMED:
         case DIBS_EV_REPAIRED:
             portbits_add(&index->taken[proto], event->port);
-            end_cooling(index, proto, event->port);
+            cooldown_end(index, proto, event->port);
             break;
         case DIBS_EV_RELEASED:
         case DIBS_EV_REAPED:
         case DIBS_EV_LEAKED:
             portbits_remove(&index->taken[proto], event->port);
             if (event->is_dynamic)
-                add_cooling(index, proto, event->port, released_ms);
+                cooldown_add(index, proto, event->port, released_ms);
             break;
         case DIBS_EV_RENEWED:
         case DIBS_EV_TRANSFERRED:
@@ -203,7 +143,7 @@ dibs_status core_index_refresh(struct core *core, const struct call *call, dibs_
     dibs_status s = ledger_events(core->ledger, call,
                                   &(struct ledger_feed){ { c.since, CATCH_UP_MAX, false }, &c.oldest },
                                   apply_event, &c, err);
-    core_index_expire(core, c.now.boot_ms);
+    cooldown_expire(core, c.now.boot_ms);
     if (s == DIBS_OK && (c.n == CATCH_UP_MAX || c.oldest > c.since + 1))
         s = load(core, call, err);
     return s;
@@ -225,7 +165,7 @@ dibs_status core_index_follow(struct core *core, const struct call *call, dibs_e
         portbits_subtract(&index->taken[proto], &changed);
         for (uint32_t port = portbits_next(&changed, 1); port < PORTBITS_END;
              port = portbits_next(&changed, port + 1))
-            end_cooling(index, proto, (uint16_t) port);
+            cooldown_end(index, proto, (uint16_t) port);
     }
     return load_ports(core, call, &changed, err);
 }
@@ -241,7 +181,7 @@ void core_index_note_claim(struct core *core, const dibs_claim *claim)
         return;
     for (size_t i = 0; i < claim->n_bindings; i++) {
         portbits_add(&core->index.taken[claim->bindings[i].proto], claim->port);
-        end_cooling(&core->index, claim->bindings[i].proto, claim->port);
+        cooldown_end(&core->index, claim->bindings[i].proto, claim->port);
     }
 }
 
@@ -252,6 +192,6 @@ void core_index_note_end(struct core *core, const dibs_claim *claim, int64_t boo
     for (size_t i = 0; i < claim->n_bindings; i++) {
         portbits_remove(&core->index.taken[claim->bindings[i].proto], claim->port);
         if (claim->kind == DIBS_DYNAMIC)
-            add_cooling(&core->index, claim->bindings[i].proto, claim->port, boot_ms);
+            cooldown_add(&core->index, claim->bindings[i].proto, claim->port, boot_ms);
     }
 }
