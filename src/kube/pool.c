@@ -89,7 +89,7 @@ static uint32_t count_withheld(struct kube_ledger *l, const dibs_pool *pool)
     return dibs_ranges_count(&pool->ranges) - portbits_count(&ports);
 }
 
-/* A replica that was told to use other ports than the pool has must not start: it would use the pool's. */
+/* Refuse to start with options that the stored pool contradicts: the replica would use other ports. */
 static dibs_status check_flags(struct kube_ledger *l, const struct kube_ledger_options *options,
                                dibs_err *err)
 {
