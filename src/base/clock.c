@@ -73,7 +73,7 @@ int64_t clock_duration_parse(const char *text, int64_t max_ms)
     size_t n = text ? strspn(text, "0123456789") : 0;
     uint64_t value = 0;
 
-    if (!text_number(text, n, (uint64_t) max_ms, &value))
+    if (n == 0 || !text_number(text, n, (uint64_t) max_ms, &value))
         return -1;
     for (size_t i = 0; i < N_UNITS; i++)
         if (strcmp(text + n, units[i].name) == 0)

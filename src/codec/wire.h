@@ -39,7 +39,7 @@ void wire_claim(struct jsonw *w, const dibs_claim *claim, bool with_token);
 void wire_claim_members(struct jsonw *w, const dibs_claim *claim, bool with_token);
 /* Read a claim; its token only from WIRE_ANSWERED. */
 dibs_status wire_claim_read(const jsonr_value *v, enum wire_source from, dibs_claim *out, dibs_err *err);
-void wire_event(struct jsonw *w, const dibs_event *event);
+void wire_event(struct jsonw *w, const dibs_event *value);
 dibs_status wire_event_read(const jsonr_value *v, dibs_event *out, dibs_err *err);
 
 /* ---- requests ---- */
@@ -116,9 +116,9 @@ void wire_name_path(struct bytes *to, const char *name, const char *project);
 /* `usage` may be NULL. */
 void wire_pool(struct jsonw *w, const dibs_pool *pool, const dibs_pool_usage *usage);
 dibs_status wire_pool_read(const jsonr_value *v, enum wire_source from, dibs_pool *out, dibs_err *err);
-void wire_node(struct jsonw *w, const dibs_node *node);
+void wire_node(struct jsonw *w, const dibs_node *value);
 dibs_status wire_node_read(const jsonr_value *v, dibs_node *out, dibs_err *err);
-void wire_usage(struct jsonw *w, const dibs_pool_usage *usage);
+void wire_usage(struct jsonw *w, const dibs_pool_usage *value);
 dibs_status wire_usage_read(const jsonr_value *v, dibs_pool_usage *out, dibs_err *err);
 
 #define WIRE_SNAPSHOT_VERSION 1 /* of the full format; other versions are refused */
@@ -142,7 +142,7 @@ dibs_status wire_range_read(const jsonr_value *v, uint8_t bytes[WIRE_RANGE_BYTES
                             dibs_range_snapshot *out, dibs_err *err);
 
 /* ---- observations ---- */
-void wire_socket(struct jsonw *w, const dibs_socket *socket);
+void wire_socket(struct jsonw *w, const dibs_socket *value);
 void wire_socket_members(struct jsonw *w, const dibs_socket *socket);
 dibs_status wire_socket_read(const jsonr_value *v, dibs_socket *out, dibs_err *err);
 void wire_report(struct jsonw *w, uint16_t port, const dibs_port_report *report);
@@ -150,9 +150,9 @@ void wire_report(struct jsonw *w, uint16_t port, const dibs_port_report *report)
 void wire_report_claims(struct jsonw *w, const dibs_port_report *report);
 dibs_status wire_report_read(const jsonr_value *v, dibs_port_report *out, dibs_err *err);
 
-void wire_repair_item(struct jsonw *w, const dibs_repair_item *item);
+void wire_repair_item(struct jsonw *w, const dibs_repair_item *value);
 dibs_status wire_repair_item_read(const jsonr_value *v, dibs_repair_item *out, dibs_err *err);
-void wire_finding(struct jsonw *w, const dibs_finding *finding);
+void wire_finding(struct jsonw *w, const dibs_finding *value);
 dibs_status wire_finding_read(const jsonr_value *v, dibs_finding *out, dibs_err *err);
 
 /* More than every port in three protocols on one address: not the list of one host. */
@@ -187,7 +187,7 @@ struct wire_daemon {
     char degraded[DIBS_ERR_MSG_MAX]; /* why the daemon works without its ledger; "": it has it */
     char ledger[DIBS_SETTING_VALUE_MAX + 1];
 };
-void wire_daemon(struct jsonw *w, const struct wire_daemon *daemon);
+void wire_daemon(struct jsonw *w, const struct wire_daemon *value);
 dibs_status wire_daemon_read(const jsonr_value *v, struct wire_daemon *out, dibs_err *err);
 
 /* ---- errors: RFC 9457 ---- */

@@ -3,7 +3,8 @@
  *
  * A choice escalates only as far as needed: first along the order without the index, then by the index, then
  * by the reloaded index, then over the claims of dead holders. A requested number is tried again only when
- * its blockers are dead. Holders are judged between two transactions, never inside one (P9). */
+ * its blockers are dead. Holders are judged outside the call's own transactions (P9); a group commit
+ * may have the group's transaction open meanwhile. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds claims of dead holders that block a request, between two transactions, never inside one (P9). */
+/* Finds claims of dead holders that block a request, between two transactions of the call (P9). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Judges whether a claim is still held (INV-5), by process identity, lease and sockets. A dead holder whose
- * socket is still bound is an orphan. Never called while the ledger's write lock is held. */
+ * socket is still bound is an orphan. A call judges outside its own transactions (P9). */
 #include <string.h>
 
 #include "core/core.h"

@@ -149,11 +149,6 @@ enum proc_result proc_stat_read(const struct process_view *view, int dir_fd, con
     return PROC_OK;
 }
 
-static bool is_ended(char state)
-{
-    return state == 'Z' || state == 'X' || state == 'x';
-}
-
 DIR *proc_open_dir(int dir_fd, const char *name)
 {
     int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -162,33 +157,6 @@ DIR *proc_open_dir(int dir_fd, const char *name)
     if (!dir && fd >= 0)
         (void) close(fd);
     return dir;
-}
-
-dibs_life proc_life(const struct process_view *view, int pid_dir_fd, const struct proc_stat *stat)
-{
-    if (!is_ended(stat->state))
-        return DIBS_ALIVE;
-    if (stat->num_threads <= 1)
-        return DIBS_DEAD;
-
-    /* Dead threads of a traced process are counted as well: check each. */
-    AUTO(dir_auto) DIR *dir = proc_open_dir(pid_dir_fd, "task");
-    if (!dir)
-        return proc_trouble(errno) == PROC_GONE ? DIBS_DEAD : DIBS_UNKNOWN;
-
-    dibs_life life = DIBS_DEAD;
-    for (pid_t tid = proc_next_pid(dir); tid; tid = proc_next_pid(dir)) {
-        struct proc_stat thread = { 0 };
-        char name[32];
-
-        (void) snprintf(name, sizeof name, "%d/stat", tid);
-        enum proc_result seen = proc_stat_read(view, dirfd(dir), name, &thread);
-        if (seen == PROC_OK && !is_ended(thread.state))
-            return DIBS_ALIVE;
-        if (seen == PROC_DENIED || seen == PROC_DAMAGED)
-            life = DIBS_UNKNOWN;
-    }
-    return life;
 }
 
 const char *proc_next_number(DIR *dir)

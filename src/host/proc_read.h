@@ -49,10 +49,6 @@ uint64_t proc_link_inode(int dir_fd, const char *name, const char *kind);
 enum proc_result proc_stat_read(const struct process_view *view, int dir_fd, const char *name,
                                 struct proc_stat *out);
 
-/* Has the process ended, threads included? A leader that has exited while its threads run looks like a
- * zombie, so the state of each thread decides. Returns ALIVE, DEAD or UNKNOWN. */
-dibs_life proc_life(const struct process_view *view, int pid_dir_fd, const struct proc_stat *stat);
-
 /* The NSpid line of DIR/status: a process's pids from our namespace (that of /proc) down to its own. */
 struct proc_pids {
     int depth; /* number of pids; 1: it is in our own namespace */

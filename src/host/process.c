@@ -133,6 +133,40 @@ static dibs_status not_readable(pid_t pid, int os_errno, dibs_err *err)
     return err_os(err, DIBS_DENIED, os_errno, "process %d exists, but may not be looked at", pid);
 }
 
+static bool is_ended(char state)
+{
+    return state == 'Z' || state == 'X' || state == 'x';
+}
+
+/* Has the process ended, threads included? A leader that has exited while its threads run looks like a
+ * zombie, so the state of each thread decides. Returns ALIVE, DEAD or UNKNOWN. */
+static dibs_life life_of(const struct process_view *view, int pid_dir_fd, const struct proc_stat *stat)
+{
+    if (!is_ended(stat->state))
+        return DIBS_ALIVE;
+    if (stat->num_threads <= 1)
+        return DIBS_DEAD;
+
+    /* Dead threads of a traced process are counted as well: check each. */
+    AUTO(dir_auto) DIR *dir = proc_open_dir(pid_dir_fd, "task");
+    if (!dir)
+        return proc_trouble(errno) == PROC_GONE ? DIBS_DEAD : DIBS_UNKNOWN;
+
+    dibs_life life = DIBS_DEAD;
+    for (pid_t tid = proc_next_pid(dir); tid; tid = proc_next_pid(dir)) {
+        struct proc_stat thread = { 0 };
+        char name[32];
+
+        (void) snprintf(name, sizeof name, "%d/stat", tid);
+        enum proc_result seen = proc_stat_read(view, dirfd(dir), name, &thread);
+        if (seen == PROC_OK && !is_ended(thread.state))
+            return DIBS_ALIVE;
+        if (seen == PROC_DENIED || seen == PROC_DAMAGED)
+            life = DIBS_UNKNOWN;
+    }
+    return life;
+}
+
 dibs_status process_identify(const struct process_view *view, pid_t pid, struct process_facts *out,
                              dibs_err *err)
 {
@@ -160,7 +194,7 @@ dibs_status process_identify(const struct process_view *view, pid_t pid, struct 
         return err_set(err, DIBS_FAILURE, "/proc/%d is not in the kernel's format", pid);
     if (tgid != pid)
         return err_set(err, DIBS_NOT_FOUND, "%d is a thread of process %d, not a process", pid, (int) tgid);
-    dibs_life life = proc_life(view, dir, &stat);
+    dibs_life life = life_of(view, dir, &stat);
     if (life == DIBS_DEAD)
         return err_set(err, DIBS_NOT_FOUND, "process %d has ended already", pid);
 
@@ -244,7 +278,7 @@ static enum same compare_ticks(uint64_t a, uint64_t b)
 static struct verdict judge_found(const struct process_view *view, const dibs_process *process, int dir,
                                   pid_t pid, const struct proc_stat *stat)
 {
-    dibs_life life = proc_life(view, dir, stat);
+    dibs_life life = life_of(view, dir, stat);
 
     /* If the zombie is another process, the pid was reused: dead either way. */
     if (life == DIBS_DEAD)
@@ -317,7 +351,7 @@ static void examine(struct walk *w, int dir, pid_t pid, const struct proc_stat *
     uint64_t pidns = proc_link_inode(dir, "ns/pid", "pid");
     if (pidns == 0) {
         /* All visible facts match. A zombie is dead, whichever process it is. */
-        if (proc_trouble(errno) != PROC_GONE && proc_life(w->view, dir, stat) != DIBS_DEAD)
+        if (proc_trouble(errno) != PROC_GONE && life_of(w->view, dir, stat) != DIBS_DEAD)
             w->is_uncertain = true;
         return;
     }

@@ -81,6 +81,12 @@ static dibs_status receive(int fd, char *buf, size_t size, size_t *n, dibs_err *
     return DIBS_OK;
 }
 
+/* As NLMSG_DATA(), which drops const. */
+static const void *payload(const struct nlmsghdr *head)
+{
+    return (const char *) head + NLMSG_HDRLEN;
+}
+
 /* Read the attribute that says whether an IPv6 socket refuses IPv4. Missing: it accepts both. */
 static bool is_v6only(const struct nlmsghdr *head)
 {
@@ -105,7 +111,7 @@ static dibs_status take_socket(struct dump *d, const struct nlmsghdr *head, dibs
 
     if (head->nlmsg_len < NLMSG_LENGTH(sizeof diag))
         return err_set(err, DIBS_FAILURE, "the kernel's list of sockets has a message cut short");
-    memcpy(&diag, NLMSG_DATA(head), sizeof diag);
+    memcpy(&diag, payload(head), sizeof diag);
     socket.port = ntohs(diag.id.idiag_sport);
     socket.uid = diag.idiag_uid;
     socket.inode = diag.idiag_inode;
@@ -125,7 +131,7 @@ static dibs_status take_error(const struct nlmsghdr *head, dibs_err *err)
     int error = 0;
 
     if (head->nlmsg_len >= NLMSG_LENGTH(sizeof error))
-        memcpy(&error, NLMSG_DATA(head), sizeof error);
+        memcpy(&error, payload(head), sizeof error);
     return error == 0 ? DIBS_OK
                       : err_os(err, DIBS_FAILURE, error < 0 ? -error : error,
                                "the kernel refuses to list its sockets");
@@ -239,7 +245,7 @@ dibs_status sock_diag_find(int fd, const struct sockaddr_storage *local, const s
     const struct nlmsghdr *head = (const void *) buf;
     if (n < NLMSG_LENGTH(sizeof diag) || head->nlmsg_type != SOCK_DIAG_BY_FAMILY)
         return err_set(err, DIBS_NOT_FOUND, "no socket of this host has this connection");
-    memcpy(&diag, NLMSG_DATA(head), sizeof diag);
+    memcpy(&diag, payload(head), sizeof diag);
     if (!is_wanted(&diag, &req.id))
         return err_set(err, DIBS_NOT_FOUND, "no socket of this host has this connection any more");
     *uid = diag.idiag_uid;

@@ -16,7 +16,7 @@ struct web {
     int64_t set_ms;   /* when the timer expires at the latest; below 0: never */
     int64_t due_ms;   /* when libcurl wants to be called; below 0: never */
     int64_t alarm_ms; /* when the owner wants to be called; 0: never */
-    LIST_HEAD(, web_call) calls;
+    LIST_HEAD(web_call_list, web_call) calls;
     CURL *spare; /* handle of an ended call: a new one is a third of the cost of a short call */
     char *file[WEB_TEXTS], *pem[WEB_TEXTS];
 };

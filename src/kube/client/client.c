@@ -22,7 +22,7 @@ struct kubeapi {
     struct kubeapi_config config;
     struct web *web;
     bool is_pem_new; /* a certificate changed and `web` does not use it yet */
-    LIST_HEAD(, kubeapi_call) calls;
+    LIST_HEAD(kubeapi_call_list, kubeapi_call) calls;
 };
 
 struct kubeapi_call {

@@ -456,14 +456,14 @@ static bool is_dead(void *ctx, const char *identity)
 {
     const struct controller *c = ctx;
 
-    return leader_is_dead(&c->ledger.server.core->view, identity);
+    return lease_holder_is_dead(&c->ledger.server.core->view, identity);
 }
 
 static dibs_status open_election(struct controller *c, dibs_err *err)
 {
     const char *ns = c->options->ns ? c->options->ns : kubeapi_namespace(c->api);
 
-    leader_name(&c->ledger.server.core->view, c->identity);
+    lease_holder_name(&c->ledger.server.core->view, c->identity);
     return election_open(c->api, ns, LEASE_NAME, &(struct election_self){ c->identity, is_dead, c },
                          &c->election, err);
 }

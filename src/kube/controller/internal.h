@@ -8,7 +8,7 @@
 #include "kube/client/informer.h"
 #include "kube/controller/controller.h"
 #include "kube/controller/event_queue.h"
-#include "kube/controller/leader.h"
+#include "kube/controller/lease_holder.h"
 #include "kube/controller/reconcile.h"
 #include "server/endpoint.h"
 #include "server/runtime.h"
@@ -39,7 +39,7 @@ struct controller {
     struct event_queue events;
     struct endpoint *endpoint;
     loop_source web;
-    char identity[LEADER_NAME_MAX + 1];
+    char identity[LEASE_HOLDER_NAME_MAX + 1];
     bool leads;      /* as last logged */
     bool is_rebuilt; /* since we lead, the ledger has all claims of pods */
     bool is_ledger_well;

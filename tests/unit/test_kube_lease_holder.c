@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kube/controller/leader.h"
+#include "kube/controller/lease_holder.h"
 
 static int setup(void **state)
 {
@@ -28,25 +28,25 @@ static int teardown(void **state)
 
 static void a_living_process_is_not_dead(void **state)
 {
-    char name[LEADER_NAME_MAX + 1];
+    char name[LEASE_HOLDER_NAME_MAX + 1];
 
-    leader_name(*state, name);
+    lease_holder_name(*state, name);
     assert_non_null(strstr(name, ((struct process_view *) *state)->boot_id));
-    assert_false(leader_is_dead(*state, name));
+    assert_false(lease_holder_is_dead(*state, name));
 }
 
 /* The identity of a process that has ended. */
-static void dead_name(const struct process_view *view, char out[LEADER_NAME_MAX + 1])
+static void dead_name(const struct process_view *view, char out[LEASE_HOLDER_NAME_MAX + 1])
 {
     int ends[2];
 
     assert_int_equal(pipe(ends), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        leader_name(view, out);
-        _exit(write(ends[1], out, LEADER_NAME_MAX + 1) == LEADER_NAME_MAX + 1 ? 0 : 1);
+        lease_holder_name(view, out);
+        _exit(write(ends[1], out, LEASE_HOLDER_NAME_MAX + 1) == LEASE_HOLDER_NAME_MAX + 1 ? 0 : 1);
     }
-    assert_int_equal(read(ends[0], out, LEADER_NAME_MAX + 1), LEADER_NAME_MAX + 1);
+    assert_int_equal(read(ends[0], out, LEASE_HOLDER_NAME_MAX + 1), LEASE_HOLDER_NAME_MAX + 1);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     (void) close(ends[0]);
     (void) close(ends[1]);
@@ -54,31 +54,31 @@ static void dead_name(const struct process_view *view, char out[LEADER_NAME_MAX 
 
 static void a_process_that_ended_on_this_host_is_dead(void **state)
 {
-    char name[LEADER_NAME_MAX + 1];
+    char name[LEASE_HOLDER_NAME_MAX + 1];
 
     dead_name(*state, name);
-    assert_true(leader_is_dead(*state, name));
+    assert_true(lease_holder_is_dead(*state, name));
 }
 
 static void processes_of_other_hosts_are_unknown(void **state)
 {
-    char name[LEADER_NAME_MAX + 1];
-    char other[LEADER_NAME_MAX + 8];
+    char name[LEASE_HOLDER_NAME_MAX + 1];
+    char other[LEASE_HOLDER_NAME_MAX + 8];
 
     dead_name(*state, name);
     (void) snprintf(other, sizeof other, "x%s", name); /* another host */
-    assert_false(leader_is_dead(*state, other));
+    assert_false(lease_holder_is_dead(*state, other));
     (void) snprintf(other, sizeof other, "%s", name);
     other[strlen(other) - 1] ^= 1; /* another boot */
-    assert_false(leader_is_dead(*state, other));
+    assert_false(lease_holder_is_dead(*state, other));
     static const char *const foreign[] = {
         "", "_", "____", "stranger", "host_1_0badcafe", "a_0_1_1_0", "a_-1_1_1_0", "a_99999999999_1_1_0"
     };
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
-        assert_false(leader_is_dead(*state, foreign[i]));
+        assert_false(lease_holder_is_dead(*state, foreign[i]));
     memset(other, '_', sizeof other - 1);
     other[sizeof other - 1] = '\0';
-    assert_false(leader_is_dead(*state, other));
+    assert_false(lease_holder_is_dead(*state, other));
 }
 
 int main(void)

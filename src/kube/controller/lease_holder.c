@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "kube/controller/leader.h"
+#include "kube/controller/lease_holder.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static void host_name(char out[HOST_MAX + 1])
     out[HOST_MAX] = '\0';
 }
 
-void leader_name(const struct process_view *view, char out[LEADER_NAME_MAX + 1])
+void lease_holder_name(const struct process_view *view, char out[LEASE_HOLDER_NAME_MAX + 1])
 {
     struct process_facts self = { 0 };
     char host[HOST_MAX + 1];
@@ -27,18 +27,18 @@ void leader_name(const struct process_view *view, char out[LEADER_NAME_MAX + 1])
     host_name(host);
     if (process_identify(view, getpid(), &self, NULL) !=
         DIBS_OK) { /* then only the expiry of the Lease shows its death */
-        (void) snprintf(out, LEADER_NAME_MAX + 1, "%s_%d_%08x", host, (int) getpid(), jitter_random());
+        (void) snprintf(out, LEASE_HOLDER_NAME_MAX + 1, "%s_%d_%08x", host, (int) getpid(), jitter_random());
         return;
     }
-    (void) snprintf(out, LEADER_NAME_MAX + 1, "%s_%d_%llu_%llu_%s", host, self.process.pid,
+    (void) snprintf(out, LEASE_HOLDER_NAME_MAX + 1, "%s_%d_%llu_%llu_%s", host, self.process.pid,
                     (unsigned long long) self.process.start_ticks, (unsigned long long) self.process.pidns,
                     self.process.boot_id);
 }
 
 /* Parse from the end: a host name may contain underscores. */
-static bool parse(const char *name, char host[LEADER_NAME_MAX + 1], dibs_process *out)
+static bool parse(const char *name, char host[LEASE_HOLDER_NAME_MAX + 1], dibs_process *out)
 {
-    char text[LEADER_NAME_MAX + 1];
+    char text[LEASE_HOLDER_NAME_MAX + 1];
     char *field[FIELDS];
     uint64_t number[FIELDS - 1];
 
@@ -54,14 +54,14 @@ static bool parse(const char *name, char host[LEADER_NAME_MAX + 1], dibs_process
         if (!text_number(field[i], strlen(field[i]), i == 0 ? INT32_MAX : UINT64_MAX, &number[i]))
             return false;
     *out = (dibs_process){ .pid = (int32_t) number[0], .start_ticks = number[1], .pidns = number[2] };
-    (void) text_copy(host, LEADER_NAME_MAX + 1, text);
+    (void) text_copy(host, LEASE_HOLDER_NAME_MAX + 1, text);
     return out->pid > 0 && text_copy(out->boot_id, sizeof out->boot_id, field[FIELDS - 1]);
 }
 
-bool leader_is_dead(const struct process_view *view, const char *name)
+bool lease_holder_is_dead(const struct process_view *view, const char *name)
 {
     char own[HOST_MAX + 1];
-    char host[LEADER_NAME_MAX + 1] = "";
+    char host[LEASE_HOLDER_NAME_MAX + 1] = "";
     dibs_process process = { 0 };
 
     host_name(own);
