@@ -259,7 +259,7 @@ static void reload(void *ctx)
     AUTO(free_auto) dibs_settings *fresh = malloc(sizeof *fresh);
     dibs_status status =
         fresh ? s->options->load(s->options->ctx, fresh, &err) : err_set(&err, DIBS_FAILURE, "out of memory");
-    if (status == DIBS_OK && strcmp(fresh->ledger, ledger) != 0)
+    if (fresh && status == DIBS_OK && strcmp(fresh->ledger, ledger) != 0)
         status = err_set(&err, DIBS_INVALID, "the ledger is %s now; another one needs a restart", ledger);
     if (status == DIBS_OK)
         status = load_tls(s, &err);

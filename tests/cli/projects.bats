@@ -28,6 +28,8 @@ ports() {
     ports api "${trees[@]}" | cmp "$T/api"
 }
 
+# A daemon whose ledger is removed refuses.
+# bats test_tags=unserved
 @test "a lost ledger costs a name its port only where two names prefer one" {
     repository "$T/shop"
     ten_trees "$T/shop"
@@ -37,6 +39,8 @@ ports() {
     [ "$(comm -12 <(sort "$T/before") <(sort "$T/after") | wc -l)" -ge 8 ]
 }
 
+# A daemon whose ledger is removed refuses.
+# bats test_tags=unserved
 @test "two clones of one name have their ports back after a lost ledger, in whatever order and on whatever branch" {
     repository "$T/one/shop"
     git clone -q "$T/one/shop" "$T/two/shop"

@@ -68,6 +68,7 @@ start() {
 # A process that does nothing until it is ended; its pid is $STARTED.
 start_sleeper() {
     start sleep 600
+    wait_until 10 grep -qx sleep "/proc/$STARTED/comm" # no shell any more
 }
 
 # end_process PID: kill by SIGKILL and wait until it is no more, not even a zombie.

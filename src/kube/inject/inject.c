@@ -254,8 +254,10 @@ static dibs_status sync_all(kube_injection *in, dibs *handle, bool is_dry_run, d
 
     free_plans(in);
     in->plans = calloc(in->objects.n + 1, sizeof *in->plans);
-    if (!in->plans || !groups)
-        return no_memory(err);
+    if (!in->plans || !groups) {
+        (void) no_memory(err);
+        return DIBS_FAILURE;
+    }
     for (size_t i = 0; i < in->objects.n; i++)
         groups[i] = in->objects.all[i].group;
     return workload_sync_all(handle, groups, in->objects.n, is_dry_run, in->plans, err);

@@ -55,7 +55,7 @@ static const char *escape(const char *key, char out[PATH_MAX_BYTES])
 
         if (!is_plain)
             out[n++] = '~';
-        out[n++] = is_plain ? *key : *key == '~' ? '0' : '1';
+        out[n++] = (char) (is_plain ? *key : *key == '~' ? '0' : '1');
     }
     out[n] = '\0';
     return out;
