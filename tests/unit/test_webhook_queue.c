@@ -38,9 +38,9 @@ static struct replica open_replica_for(const struct t_ledger *t, const char *nod
     dibs_err err = { 0 };
 
     ASSERT_OK(dibs_settings_load(flags, 3, &settings, &err), &err);
-    static const struct kube_pool_flags flags = { 0 };
-    struct kube_ledger_options ledger = { .settings = &settings, .listen = ":8443", .flags = &flags };
-    ASSERT_OK(kube_pool_parse(&flags, &ledger.pool, &err), &err);
+    static const struct kube_pool_flags none = { 0 };
+    struct kube_ledger_options ledger = { .settings = &settings, .listen = ":8443", .flags = &none };
+    ASSERT_OK(kube_pool_parse(&none, &ledger.pool, &err), &err);
     ASSERT_OK(loop_open(&r.loop, &err), &err);
     ledger.loop = r.loop;
     r.queue = calloc(1, sizeof *r.queue);
