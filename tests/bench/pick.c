@@ -120,7 +120,7 @@ static double time_ours(uint64_t seed)
 {
     static const struct portbits nothing;
     struct plan_choice choice = {
-        .claim = &wanted, .beside = &nothing, .now_ms = call.now.boot_ms, .enough = 1
+        .claim = &wanted, .skipped = &nothing, .now_ms = call.now.boot_ms, .enough = 1
     };
     uint16_t ports[EXACT_MAX] = { 0 };
     int64_t began = bench_now_ns();
