@@ -109,13 +109,13 @@ struct plan_pool *plan_pool_aligned(const struct plan_pool *plan, uint32_t align
 
 /* A walk along the upper band of a pool. */
 struct walker {
+    struct core *core;
     const struct plan_pool *plan;
     uint32_t total;             /* ports of the upper band */
     bool is_near;               /* by pieces; otherwise by the order's own walk */
     struct order_pieces pieces; /* start at `cursor` */
     uint64_t cursor;
     struct order_walk walk;
-    uint16_t low_start; /* where a search of the lower band begins */
 };
 
 /* Return whether several hosts choose from the pool: their writes to the same 64 ports conflict. */
@@ -173,16 +173,14 @@ static void walk_by(struct core *core, const struct order *order, const dibs_bin
 static struct walker walker(struct core *core, const struct plan_choice *choice)
 {
     const struct plan_pool *plan = choice->plan;
-    struct walker w = { .plan = plan, .total = plan->size - plan->band, .cursor = choice->cursor };
+    struct walker w = {
+        .core = core, .plan = plan, .total = plan->size - plan->band, .cursor = choice->cursor
+    };
 
     if (plan->order->walk)
         walk_by(core, plan->order, &choice->claim->bindings[0], &w);
     else
         walk_near(core, &w);
-    w.low_start = plan->pool.ranges.item[0].first;
-    /* Start at random: people write the lowest numbers into their files. */
-    if (plan->band > 0 && !order_is_lowest(plan->order))
-        w.low_start = dibs_ranges_at(&plan->pool.ranges, (uint32_t) (core_random(core) % plan->band));
     return w;
 }
 
@@ -273,6 +271,15 @@ static bool is_any(const struct view *view, dibs_range window)
     return one.n > 0;
 }
 
+/* Return where a spill into the lower band starts: at random, because its lowest numbers are those that
+ * people write into their files. */
+static uint16_t low_start(const struct walker *w)
+{
+    uint32_t at = order_is_lowest(w->plan->order) ? 0 : (uint32_t) (core_random(w->core) % w->plan->band);
+
+    return dibs_ranges_at(&w->plan->pool.ranges, at);
+}
+
 /* Pick ports: along the walk in the upper band, then by number; in the lower band from `low_start` on. */
 static void pick_along(const struct walker *w, const struct view *view, dibs_range window, struct pick *pick)
 {
@@ -283,8 +290,10 @@ static void pick_along(const struct walker *w, const struct view *view, dibs_ran
     uint32_t n_vain = 0; /* steps that gave no port; other steps are not limited */
 
     if (window.first < w->plan->split) {
-        take(view, w->low_start, window.last, pick);
-        take(view, window.first, w->low_start - 1u, pick);
+        uint16_t start = low_start(w);
+
+        take(view, start, window.last, pick);
+        take(view, window.first, start - 1u, pick);
         return;
     }
     if (!is_any(view, window))
