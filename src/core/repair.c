@@ -138,9 +138,10 @@ static bool is_name_of(const dibs_claim *claim, const char *observed)
 {
     char beside[DIBS_NAME_MAX + 1];
 
+    if (!observed[0] || !claim->name[0] || strcmp(observed, claim->name) == 0)
+        return true;
     name_beside(observed, claim->port, beside);
-    return !observed[0] || !claim->name[0] || strcmp(observed, claim->name) == 0 ||
-           strcmp(beside, claim->name) == 0;
+    return strcmp(beside, claim->name) == 0;
 }
 
 /* Note the first claim that covers each use. */
