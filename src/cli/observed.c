@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/observed.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -20,7 +21,7 @@ static void list_auto(struct wire_observed *list)
 /* Parse `PROTO ADDRESS PORT [NAME]` or `PORT [NAME]`; a comment ends the line. */
 static dibs_status parse_line(struct wire_observed *list, const char *line, size_t len, dibs_err *err)
 {
-    AUTO(free_auto) char *copy = strndup(line, len);
+    AUTO(free_auto) char *copy = calloc(len + 1, 1);
     char *rest = copy;
     const char *fields[FIELDS_MAX] = { NULL };
     uint16_t port = 0;
@@ -28,6 +29,7 @@ static dibs_status parse_line(struct wire_observed *list, const char *line, size
 
     if (!copy)
         return err_set(err, DIBS_FAILURE, "out of memory");
+    memcpy(copy, line, len);
     if (strlen(copy) != len)
         return err_set(err, DIBS_INVALID, "a NUL byte");
     for (char *field = NULL; (field = strsep(&rest, BLANKS)) && *field != '#';) {

@@ -20,12 +20,12 @@ static bool read_numbers(const char *path, uint64_t *out, size_t n)
 {
     char text[64];
     ssize_t len = proc_read_file(AT_FDCWD, path, text, sizeof text);
-    const char *end = text + len;
     const char *p = text;
     const char *word = NULL;
 
     if (len < 0)
         return false;
+    const char *end = text + len;
     for (size_t i = 0; i < n; i++)
         if (!proc_next_word(&p, end, &word) ||
             !text_number(word, (size_t) (p - word), DIBS_PORT_MAX, &out[i]))
