@@ -73,13 +73,15 @@ static dibs_status identify(struct core *core, const struct call *call, pid_t pi
 
     if (is_self && core->self.facts.process.pid == pid && core->self.loaded_ms == host->loaded_ms) {
         *out = core->self;
-        out->netns = kernel_netns();
         return DIBS_OK;
     }
     /* Watched facts can have an old uid: read them again before refusing the request. */
     if (core->options.known && core->options.known(core->options.known_ctx, pid, out) &&
-        out->facts.uid == call->uid)
+        out->facts.uid == call->uid) {
+        /* A process can leave its network namespace; the server has just read the caller's. */
+        out->netns = pid == call->pid && call->netns ? call->netns : kernel_netns_of(pid);
         return DIBS_OK;
+    }
     dibs_status s = process_identify(&core->view, pid, &out->facts, err);
     if (s != DIBS_OK)
         return s;
@@ -99,7 +101,7 @@ dibs_status core_holder(struct core *core, const struct call *call, const dibs_h
 
     out->holder = heir->holder;
     out->uid = call->uid;
-    out->netns = call->netns ? call->netns : kernel_netns(); /* read now: it can change between calls */
+    out->netns = call->netns ? call->netns : core_host(core, call)->netns;
     switch (heir->holder) {
     case DIBS_HELD_BY_NOBODY: return DIBS_OK;
     case DIBS_HELD_BY_LEASE:

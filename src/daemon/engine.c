@@ -8,7 +8,6 @@
 #include "base/err.h"
 #include "core/cooldown.h"
 #include "daemon/engine_internal.h"
-#include "host/kernel.h"
 #include "server/ledger_open.h"
 #include "server/runtime.h"
 
@@ -115,10 +114,7 @@ static bool known(void *ctx, pid_t pid, struct core_self *out)
 {
     struct engine *e = ctx;
 
-    if (!watch_knows(e->watch, pid, watch_moment(e->watch), &out->facts))
-        return false;
-    out->netns = kernel_netns_of(pid); /* a process can change its namespace at any time */
-    return true;
+    return watch_knows(e->watch, pid, watch_moment(e->watch), &out->facts);
 }
 
 static dibs_status start(struct engine *e, const struct engine_options *options, dibs_err *err)

@@ -170,7 +170,9 @@ void api_queue(struct api_request *request)
     for (size_t i = 0; i < request->body.batch.n; i++)
         request->job.is_kept = request->job.is_kept || request->body.requests[i].keep;
     request->job.weight = (uint32_t) request->body.batch.n;
-    request->job.call = caller_call(request->caller);
+    /* Only claims and transfers record the network namespace. */
+    request->job.call = strcmp(request->route->route.method, "POST") == 0 ? caller_call(request->caller)
+                                                                          : request->caller->call;
     request->job.call.allowance = request->caller->listener == CALLER_ADMIN ? NULL : &request->use.allowance;
     if (request->settings)
         request->job.call.settings = request->settings;
