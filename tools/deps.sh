@@ -13,11 +13,6 @@ while read -r package tag option _; do
     wanted+=("$package")
 done <tools/debian-packages.txt
 
-# Install the pre-commit hook once in a developer's clone.
-if [ "${CI:-}" = "" ] && [ -e .git ] && command -v git >/dev/null && ! git config core.hooksPath >/dev/null; then
-    git config core.hooksPath .githooks || echo "deps: the pre-commit hook could not be set" >&2
-fi
-
 if ! command -v dpkg-query >/dev/null; then
     echo "deps: not a Debian system; install what tools/debian-packages.txt names" >&2
     exit 0

@@ -156,7 +156,7 @@ typedef enum dibs_event_kind {
     DIBS_EV_REAPED,      /* ended because its holder was dead */
     DIBS_EV_UNHELD,      /* kept, its holder is gone */
     DIBS_EV_REPAIRED,    /* restored from observation */
-    DIBS_EV_LEAKED,      /* dropped after three sightings */
+    DIBS_EV_LEAKED,      /* dropped: not in use for all of the grace */
     DIBS_EV_QUARANTINED, /* a damaged record was set aside */
     DIBS_EV_POOL,        /* a pool was made, changed or removed */
 } dibs_event_kind;

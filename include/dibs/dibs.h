@@ -222,8 +222,8 @@ typedef enum dibs_repair_kind {
     DIBS_REPAIR_RESTORED = 1, /* in use without a claim: claimed now */
     DIBS_REPAIR_DUPLICATE,    /* observed twice, or claimed by another principal */
     DIBS_REPAIR_OUTSIDE,      /* not in the pool */
-    DIBS_REPAIR_SUSPECT,      /* claimed, not in use: first or second sighting */
-    DIBS_REPAIR_LEAK,         /* third sighting of the same generation: dropped */
+    DIBS_REPAIR_SUSPECT,      /* claimed, not in use, for less than the grace */
+    DIBS_REPAIR_LEAK,         /* one generation was not in use for all of the grace: dropped */
     DIBS_REPAIR_FULL,         /* could not be restored */
     DIBS_REPAIR_UNCLAIMED,    /* live socket of another user without a claim */
     DIBS_REPAIR_REAPED,       /* ended: its holder was dead */
@@ -232,7 +232,7 @@ typedef struct dibs_repair_item {
     dibs_repair_kind kind;
     dibs_binding binding;
     uint16_t port;
-    uint32_t sightings;
+    uint32_t sightings; /* of a claim that is not in use: how often it was seen so */
     char name[DIBS_NAME_MAX + 1];
     char text[256];
 } dibs_repair_item;
@@ -242,6 +242,7 @@ typedef struct dibs_repair_plan {
     const dibs_observed *observed; /* NULL: the live sockets of this host */
     size_t n;
     bool is_dry_run;
+    int64_t grace_ms; /* from a claim's first sighting as unused until it is dropped; 0: three minutes */
 } dibs_repair_plan;
 /* Compare the ledger with observation and repair it; `fn` sees every finding. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_repair(dibs *handle, const dibs_repair_plan *plan, dibs_repair_fn fn,

@@ -86,6 +86,10 @@
 /* The longest cooldown: a cooling slot is dropped after an hour. */
 #define DIBS_COOLDOWN_MAX_MS 3600000
 
+/* How long a claim must be observed unused before a repair drops it: as long as Kubernetes waits between
+ * two repairs. A claim that was made and is not used yet needs it. */
+#define DIBS_GRACE_DEFAULT_MS 180000
+
 /* A message carries a name, a path and an explanation. */
 #define DIBS_ERR_MSG_MAX 768
 #endif

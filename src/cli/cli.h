@@ -22,6 +22,7 @@ struct cli_opt {
     const char *arg;   /* placeholder of its value; NULL: a switch */
     const char *help;  /* one line, no full stop */
     const char *words; /* for completions: "tcp udp sctp" or ":names"; for files and pools `arg` decides */
+    const char *alias; /* another name that is accepted, without "--"; NULL: none */
     char letter;       /* short form, or 0 */
     bool is_repeatable;
 };

@@ -40,10 +40,15 @@ dibs_status cli_no_command(const char *name, dibs_err *err)
     return err_set(err, DIBS_INVALID, "unknown command '%.64s'; 'dibs --help' lists them", name);
 }
 
+static bool is_called(const char *option, const char *name, size_t len)
+{
+    return option && strlen(option) == len && !memcmp(option, name, len);
+}
+
 static const struct cli_opt *in_list(const struct cli_opt *opts, const char *name, size_t len)
 {
     for (size_t i = 0; opts && opts[i].name; i++) {
-        if (strlen(opts[i].name) == len && !memcmp(opts[i].name, name, len))
+        if (is_called(opts[i].name, name, len) || is_called(opts[i].alias, name, len))
             return &opts[i];
     }
     return NULL;
@@ -133,6 +138,8 @@ static dibs_status take_long(struct parser *p, const char *arg, dibs_err *err)
 
     if (!opt)
         return unknown_option(p->cli, arg, len + 2, err);
+    if (!opt->arg && equals && strcmp(equals, "=true") == 0) /* as Go's programs write a switch */
+        equals = NULL;
     if (!opt->arg && equals)
         return err_set(err, DIBS_INVALID, "option '--%s' takes no value", opt->name);
     if (opt->arg && !equals)

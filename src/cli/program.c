@@ -96,10 +96,11 @@ static dibs_status program_exec(const char *name, char *const *argv, dibs_err *e
                           : err_os(err, DIBS_FAILURE, code, "cannot execute %s", path);
 }
 
-/* `doctor` asks the members of etcd itself; every other command reaches a cluster through the daemon. */
-static bool asks_cluster(const struct cli *cli)
+/* Does the command itself use etcd? `doctor` asks its members; the others reach a cluster through `serve`. */
+static bool uses_etcd(const struct cli *cli)
 {
-    return cli->cmd == &cmd_doctor && strncmp(cli->settings.ledger, "etcd:", strlen("etcd:")) == 0;
+    return (cli->cmd == &cmd_serve || cli->cmd == &cmd_doctor) &&
+           strncmp(cli->settings.ledger, "etcd:", strlen("etcd:")) == 0;
 }
 
 /* Load the settings and open the ledger, if the command needs them; `line` is the original command line. */
@@ -110,8 +111,8 @@ static dibs_status prepare(const struct program *self, struct cli *cli, char **l
 
     if (!s && !(cli->cmd->flags & CLI_NO_SETTINGS))
         s = cli_settings_load(cli, flags, cli_flags(cli, flags), err);
-    if (!s && asks_cluster(cli) && !self->opens_clusters)
-        s = program_exec("dibs-serve", line, err);
+    if (!s && uses_etcd(cli) && !self->opens_clusters)
+        s = program_exec("dibs-serve-etcd", line, err);
     if (!s && cli->settings.unread[0])
         cli_warn("settings file %s may not be read: it is ignored", cli->settings.unread);
     if (!s && (cli->cmd->flags & CLI_HANDLE))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CLI_PROGRAM_H
 #define DIBS_CLI_PROGRAM_H
-/* Common to the programs dibs, dibs-serve and dibs-kube; each takes the command line of dibs. dibs executes
- * the other programs for their commands, so that it need not load their libraries. */
+/* Common to all programs of dibs; each takes the command line of dibs. dibs executes the other programs for
+ * their commands, so that it need not load their libraries. */
 #include "cli/cli.h"
 
 struct program {

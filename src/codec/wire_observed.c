@@ -115,10 +115,28 @@ static void read_observed(struct fields *f, void *object)
     plan->observed = out->observed ? out->observed : &nothing;
 }
 
+static void write_grace(struct jsonw *w, const void *object)
+{
+    const dibs_repair_plan *plan = object;
+
+    if (plan->grace_ms) /* an older daemon refuses it */
+        field_ttl(w, "grace", plan->grace_ms);
+}
+
+static void read_grace(struct fields *f, void *object)
+{
+    dibs_repair_plan *plan = object;
+
+    fields_ttl(f, "grace", &plan->grace_ms);
+    if (fields_has(f, "grace") && plan->grace_ms == 0)
+        fields_bad(f, "grace", "at least 1ms");
+}
+
 static const struct field plan_fields[] = {
     FIELD(SHOWN, dibs_repair_plan, pool, "pool", FIELD_BRIEF),
     FIELD_OWNED("observed", 0, observed),
     FIELD(BOOL, dibs_repair_plan, is_dry_run, "dry_run", 0),
+    FIELD_OWNED("grace", 0, grace),
     { 0 },
 };
 

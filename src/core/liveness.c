@@ -2,6 +2,7 @@
 /* Judges whether a claim is still held (INV-5), by process identity, lease and sockets. A dead holder whose
  * socket is still bound is an orphan. A call judges outside its own transactions (P9). */
 #include <string.h>
+#include <unistd.h>
 
 #include "core/core.h"
 #include "host/kernel.h"
@@ -70,8 +71,10 @@ dibs_life core_socket_life(struct core *core, const struct call *call, struct co
         asked |= 1u << proto;
         dibs_status s = kernel_sockets(claim->netns == here ? 0 : claim->netns, proto, claim->port,
                                        is_its_socket, &use, NULL);
-        if (s == DIBS_NOT_FOUND)
-            return DIBS_DEAD; /* the namespace is gone, with all its sockets */
+        /* The namespace is gone with all its sockets, or with those of our own user. */
+        if (s == DIBS_NOT_FOUND ||
+            (s == DIBS_DENIED && claim->uid == uid_map_above(&core->view.users, geteuid())))
+            return DIBS_DEAD;
         *why = "its network namespace cannot be reached from here";
         if (s != DIBS_OK)
             return DIBS_UNKNOWN;

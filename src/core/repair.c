@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Repairs the ledger from observation (K7): claims ports that are used but not claimed, and drops a claim
- * without a holder that was not used at three sightings of one generation (W4), if the caller may end it. */
+ * without a holder whose generation was not used for a grace (W4), if the caller may end it. The grace is a
+ * time: a count of runs says nothing, because two of them may be milliseconds apart. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 
 #include "base/banned.h"
 
-enum { SIGHTINGS_TO_DROP = 3, SOCKETS_MAX = 65536, CHUNK = 256 };
+enum { SOCKETS_MAX = 65536, CHUNK = 256 };
 
 /* An observed use, and the claim that covers it. */
 struct use {
@@ -33,6 +34,7 @@ struct repairing {
     struct core *core;
     const struct call *call;
     const dibs_repair_plan *plan;
+    int64_t grace_ms;
     dibs_pool pool;
     dibs_repair_fn fn;
     void *ctx;
@@ -50,10 +52,9 @@ struct repairing {
 struct chunk {
     size_t n;
     dibs_claim claims[CHUNK];
-    struct ledger_seen seen[CHUNK];
+    struct sighting_record unused[CHUNK];
     struct ledger_seen leaks[CHUNK];
     uint64_t ids[CHUNK];
-    uint32_t counts[CHUNK];
     size_t claim_of[CHUNK]; /* of each missing use: its index in `claims` */
     dibs_err why[CHUNK];    /* of each of `claims`: why it could not be made */
 };
@@ -348,16 +349,21 @@ static bool is_unused(struct repairing *r, dibs_claim *claim)
            core_judge(r->core, r->call, NULL, claim, NULL) == DIBS_DEAD;
 }
 
-/* Count one sighting of each claim in chunk->seen, and drop those with three. */
-static dibs_status count_leaks(struct repairing *r, const struct call *call, struct chunk *chunk,
-                               dibs_err *err)
+static bool is_leak(const struct repairing *r, const struct call *call, const struct sighting_record *unused)
+{
+    return call->now.boot_ms - unused->since_ms >= r->grace_ms;
+}
+
+/* Record one sighting of each claim in chunk->unused, and drop those whose grace is over. */
+static dibs_status drop_leaks(struct repairing *r, const struct call *call, struct chunk *chunk,
+                              dibs_err *err)
 {
     size_t n_leaks = 0;
-    dibs_status s = ledger_sighted(r->core->ledger, call, chunk->seen, chunk->n, chunk->counts, err);
+    dibs_status s = ledger_sighted(r->core->ledger, call, chunk->unused, chunk->n, err);
 
     for (size_t i = 0; i < chunk->n && s == DIBS_OK; i++)
-        if (chunk->counts[i] >= SIGHTINGS_TO_DROP)
-            chunk->leaks[n_leaks++] = chunk->seen[i];
+        if (is_leak(r, call, &chunk->unused[i]))
+            chunk->leaks[n_leaks++] = chunk->unused[i].seen;
     if (s == DIBS_OK && n_leaks > 0)
         s = ledger_end(r->core->ledger, call,
                        &(struct ledger_ending){ chunk->leaks, n_leaks, LEDGER_END_LEAK }, NULL, err);
@@ -369,17 +375,19 @@ static dibs_status check_leaks(struct repairing *r, const struct call *call, str
 {
     size_t n_unused = 0;
     dibs_status s = DIBS_OK;
+    char text[24];
 
     for (size_t i = 0; i < chunk->n; i++) {
         if (!is_unused(r, &chunk->claims[i]))
             continue;
         chunk->claims[n_unused] = chunk->claims[i];
-        chunk->seen[n_unused++] = (struct ledger_seen){ chunk->claims[i].id, chunk->claims[i].generation,
-                                                        chunk->claims[i].lease_until_ms };
+        chunk->unused[n_unused++] =
+            (struct sighting_record){ .seen = { chunk->claims[i].id, chunk->claims[i].generation,
+                                                chunk->claims[i].lease_until_ms } };
     }
     chunk->n = n_unused;
     if (!r->plan->is_dry_run && n_unused > 0)
-        s = count_leaks(r, call, chunk, err);
+        s = drop_leaks(r, call, chunk, err);
     for (size_t i = 0; i < n_unused && s == DIBS_OK && !r->is_stopped; i++) {
         const dibs_claim *claim = &chunk->claims[i];
         dibs_repair_item item = item_of(DIBS_REPAIR_SUSPECT, &claim->bindings[0], claim->port, claim->name);
@@ -388,13 +396,15 @@ static dibs_status check_leaks(struct repairing *r, const struct call *call, str
             report(r, &item, "claimed, but not in use");
             continue;
         }
-        item.sightings = chunk->counts[i];
-        if (item.sightings >= SIGHTINGS_TO_DROP)
+        item.sightings = chunk->unused[i].count;
+        if (is_leak(r, call, &chunk->unused[i])) {
             item.kind = DIBS_REPAIR_LEAK;
-        report(r, &item,
-               item.kind == DIBS_REPAIR_LEAK ? "claimed, but not in use at sighting %u: dropped"
-                                             : "claimed, but not in use (sighting %u of 3)",
-               item.sightings);
+            clock_duration_format(call->now.boot_ms - chunk->unused[i].since_ms, text);
+            report(r, &item, "claimed, but not in use for %s: dropped", text);
+        } else {
+            clock_duration_format(r->grace_ms - (call->now.boot_ms - chunk->unused[i].since_ms), text);
+            report(r, &item, "claimed, but not in use: a repair in %s or later drops it", text);
+        }
     }
     return s;
 }
@@ -513,6 +523,7 @@ dibs_status core_repair(struct core *core, const struct call *call, const dibs_r
                         dibs_repair_fn fn, void *ctx, dibs_err *err)
 {
     struct repairing r = { .core = core, .call = call, .plan = plan, .fn = fn, .ctx = ctx };
+    r.grace_ms = plan->grace_ms ? plan->grace_ms : DIBS_GRACE_DEFAULT_MS;
     dibs_status s = core_pool(core, call, plan->pool, NULL, &r.pool, err);
 
     if (s != DIBS_OK)

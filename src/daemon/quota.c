@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/quota.h"
 
+#include <inttypes.h>
 #include <search.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +38,7 @@ struct bucket {
 
 struct quota {
     struct quota_options options;
+    struct subuids owners;
     void *accounts; /* tsearch(3) of struct account */
     struct bucket bucket[BUCKETS];
 };
@@ -45,18 +48,37 @@ static int compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Copy the user: "uid:1000@4026532000.7" counts for uid:1000, as any user can make pid namespaces. */
-static void load_user(char user[DIBS_PRINCIPAL_MAX + 1], const char *principal)
+bool quota_follow_owners(struct quota *quota, const char *path)
 {
+    return subuids_refresh(&quota->owners, path);
+}
+
+uint32_t quota_user(const struct quota *quota, uint32_t uid)
+{
+    return subuids_owner(&quota->owners, uid);
+}
+
+/* Copy the user: "uid:1000@4026532000.7" counts for uid:1000, as any user can make pid namespaces; and a
+ * subordinate uid for its owner. */
+static void load_user(const struct quota *quota, char user[DIBS_PRINCIPAL_MAX + 1], const char *principal)
+{
+    static const char prefix[] = "uid:";
+    uint64_t uid = 0;
+
     (void) text_copy(user, DIBS_PRINCIPAL_MAX + 1, principal);
     user[strcspn(user, "@")] = '\0';
+    const char *number = user + sizeof prefix - 1;
+    if (quota->owners.n > 0 && strncmp(user, prefix, sizeof prefix - 1) == 0 &&
+        text_number(number, strlen(number), UINT32_MAX, &uid))
+        (void) snprintf(user, DIBS_PRINCIPAL_MAX + 1, "%s%" PRIu32, prefix,
+                        quota_user(quota, (uint32_t) uid));
 }
 
 static struct account *find(const struct quota *quota, const char *principal)
 {
     char user[DIBS_PRINCIPAL_MAX + 1] = "";
 
-    load_user(user, principal);
+    load_user(quota, user, principal);
     struct account **found = tfind(user, &quota->accounts, compare);
 
     return found ? *found : NULL;
@@ -82,6 +104,7 @@ void quota_close(struct quota *quota)
     if (!quota)
         return;
     quota_clear(quota);
+    subuids_done(&quota->owners);
     free(quota);
 }
 
@@ -101,7 +124,7 @@ void quota_note(struct quota *quota, const char *principal, uint32_t n)
         AUTO(free_auto) struct account *fresh = calloc(1, sizeof *fresh);
 
         if (fresh)
-            load_user(fresh->user, principal);
+            load_user(quota, fresh->user, principal);
         if (!fresh || !tsearch(fresh, &quota->accounts, compare))
             return; /* out of memory: this user may exceed its quota slightly */
         account = TAKE(fresh);
@@ -162,6 +185,7 @@ static struct bucket *bucket_of(struct quota *quota, uint32_t uid, int64_t now_m
 {
     struct bucket *best = NULL;
 
+    uid = quota_user(quota, uid);
     for (uint32_t i = 0; i < PROBES; i++) {
         struct bucket *b = &quota->bucket[(uid + i) % BUCKETS];
 

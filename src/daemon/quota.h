@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "host/subuid.h"
 #include "ledger/call.h"
 
 /* Two thirds of the default pool (20000-32767): one user cannot exhaust it by mistake. */
@@ -21,6 +22,11 @@ struct quota_options {
 
 dibs_status quota_open(const struct quota_options *options, struct quota **out, dibs_err *err);
 void quota_close(struct quota *quota); /* NULL is fine */
+
+/* Read the file of subordinate uids again if it has changed. True: it has, so count all claims again. */
+bool quota_follow_owners(struct quota *quota, const char *path);
+/* Return the user for whose limits this uid counts: the owner of a subordinate uid. */
+uint32_t quota_user(const struct quota *quota, uint32_t uid);
 
 /* Count existing claims of a principal's user: add, subtract, or reset all. The limit is not checked. */
 void quota_note(struct quota *quota, const char *principal, uint32_t n);

@@ -23,6 +23,7 @@
 enum {
     DRAIN_MS = 5000,     /* time for pending requests after SIGTERM; then connections are closed */
     NODE_TTL_MS = 15000, /* longer than a leader election, short enough to wait for */
+    LOOK_MS = 1000,      /* interval at which files are checked for a change, in a turn that happens anyway */
 };
 
 struct serve {
@@ -37,6 +38,7 @@ struct serve {
     struct portserver *portserver; /* NULL: none */
     struct socket_file public, admin, ports;
     struct certificate certificate;
+    int64_t look_ms; /* when to check files next */
 };
 
 /* "/run/dibs/dibs.sock" for root, "$XDG_RUNTIME_DIR/dibs/dibs.sock" for others. */
@@ -82,6 +84,9 @@ static dibs_status count_claims(struct serve *s, dibs_err *err)
 {
     const struct call call = handle_call(s->engine->handle);
 
+    /* The file speaks of the host's uids. */
+    if (s->engine->core->view.users.is_initial)
+        (void) quota_follow_owners(s->quota, SUBUID_FILE);
     quota_clear(s->quota);
     return ledger_list(s->engine->ledger, &call, &(struct ledger_filter){ 0 }, count_claim, s->quota, err);
 }
@@ -293,10 +298,24 @@ static int64_t next_ms(void *ctx)
     return s->portserver ? runtime_sooner(wait_ms, portserver_next_ms(s->portserver)) : wait_ms;
 }
 
+/* Notice changes of files that belong to the host. */
+static void look(struct serve *s, int64_t now_ms)
+{
+    dibs_err err = { 0 };
+
+    s->look_ms = now_ms + LOOK_MS;
+    if (s->engine->core->view.users.is_initial && quota_follow_owners(s->quota, SUBUID_FILE) &&
+        count_claims(s, &err) != DIBS_OK)
+        LOG(LOG_ERROR, "the claims of each user cannot be counted", "why", err.msg);
+}
+
 static void turn(void *ctx)
 {
     struct serve *s = ctx;
+    int64_t now_ms = clock_monotonic_ms();
 
+    if (now_ms >= s->look_ms)
+        look(s, now_ms);
     engine_turn(s->engine);
     api_run(s->api);
     if (s->portserver)

@@ -60,8 +60,8 @@ typedef bool (*kernel_socket_fn)(void *ctx, const struct kernel_socket *socket);
 
 /* Call fn for the listening TCP (and SCTP) or bound UDP sockets of `proto` on `port` (0: every port) in
  * network namespace `netns` (0: ours). Uses sock_diag, or without netlink /proc/net in our own namespace. A
- * protocol that the kernel lacks has no sockets. NOT_FOUND: the namespace does not exist any more;
- * UNAVAILABLE: it cannot be reached from here. */
+ * protocol that the kernel lacks has no sockets. NOT_FOUND: the namespace does not exist any more; DENIED: no
+ * process of our user is in it; UNAVAILABLE: it cannot be reached from here. */
 dibs_status kernel_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kernel_socket_fn fn, void *ctx,
                            dibs_err *err);
 

@@ -12,11 +12,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/err.h"
 #include "host/proc_read.h"
 #include "host/procnet.h"
+#include "host/subuid.h"
 
 #include "base/banned.h"
 
@@ -27,6 +29,9 @@ struct search {
     int fd;           /* the namespace, once found */
     int os_errno;     /* why an existing namespace could not be opened */
     bool is_complete; /* every process could be read */
+    bool is_ours;     /* every process of our user could be read */
+    bool has_owners;  /* `owners` was read */
+    struct subuids owners;
 };
 
 uint64_t kernel_netns(void)
@@ -67,6 +72,31 @@ static bool shares_our_network(int dir_fd, pid_t id)
            ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
 }
 
+/* Could the process have sockets of our user? True for one of our subordinate uids: we may inspect it, unless
+ * a security module forbids that. */
+static bool may_be_ours(struct search *s, int dir_fd, pid_t id)
+{
+    char name[64];
+    char status[PROC_STATUS_MAX];
+    const char *p = NULL;
+    const char *end = NULL;
+    const char *word = NULL;
+    int64_t uid = 0;
+
+    (void) snprintf(name, sizeof name, "%d/status", (int) id);
+    if (proc_read_file(dir_fd, name, status, sizeof status) < 0)
+        return proc_trouble(errno) != PROC_GONE;
+    if (!proc_status_line(status, "Uid", &p, &end))
+        return true;
+    if (!s->has_owners)
+        (void) subuids_refresh(&s->owners, SUBUID_FILE);
+    s->has_owners = true;
+    while (proc_next_word(&p, end, &word))
+        if (!proc_number(word, p, &uid) || subuids_owner(&s->owners, (uint32_t) uid) == geteuid())
+            return true;
+    return false;
+}
+
 /* Look at a process below /proc, or a thread below its task directory. */
 static void look_at_one(struct search *s, int dir_fd, pid_t id)
 {
@@ -76,8 +106,10 @@ static void look_at_one(struct search *s, int dir_fd, pid_t id)
     uint64_t inode = proc_link_inode(dir_fd, name, "net");
     /* A process that has ended, or a zombie, has no link and is in no namespace. We are not in the wanted
      * namespace, so a process that shares ours is not either. */
-    if (inode == 0 && proc_trouble(errno) != PROC_GONE && !shares_our_network(dir_fd, id))
+    if (inode == 0 && proc_trouble(errno) != PROC_GONE && !shares_our_network(dir_fd, id)) {
         s->is_complete = false;
+        s->is_ours = s->is_ours && !may_be_ours(s, dir_fd, id);
+    }
     if (inode == s->wanted)
         try_open(s, dir_fd, name);
 }
@@ -91,7 +123,7 @@ static void look_at_threads(struct search *s, int proc_fd, pid_t pid)
     AUTO(dir_auto) DIR *tasks = proc_open_dir(proc_fd, name);
     if (!tasks) {
         if (proc_trouble(errno) != PROC_GONE)
-            s->is_complete = false;
+            s->is_complete = s->is_ours = false;
         return;
     }
     for (pid_t tid = proc_next_pid(tasks); tid && s->fd < 0; tid = proc_next_pid(tasks))
@@ -103,7 +135,7 @@ static void look_at_processes(struct search *s, bool with_threads)
     AUTO(dir_auto) DIR *proc = proc_open_dir(AT_FDCWD, "/proc");
 
     if (!proc)
-        s->is_complete = false;
+        s->is_complete = s->is_ours = false;
     for (pid_t pid = proc ? proc_next_pid(proc) : 0; pid && s->fd < 0; pid = proc_next_pid(proc)) {
         if (with_threads)
             look_at_threads(s, dirfd(proc), pid);
@@ -126,16 +158,25 @@ static void look_at_mounts(struct search *s)
         (void) endmntent(mounts);
 }
 
+/* Only in the initial pid namespace does /proc show every process. */
+static bool sees_the_host(void)
+{
+    return proc_is_ours() && proc_link_inode(AT_FDCWD, "/proc/self/ns/pid", "pid") == PROC_INITIAL_PIDNS;
+}
+
 static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
 {
-    struct search s = { .wanted = netns, .fd = -1, .is_complete = true };
+    struct search s = { .wanted = netns, .fd = -1, .is_complete = true, .is_ours = true };
+    bool is_root = proc_may_inspect_all();
 
     look_at_processes(&s, false);
-    if (s.fd < 0)
+    /* Only root can enter a namespace by its mount; and without a process in it, it has no sockets. */
+    if (s.fd < 0 && is_root)
         look_at_mounts(&s);
-    /* More expensive, and useful only when we may inspect every process. */
-    if (s.fd < 0 && s.is_complete)
+    /* More expensive, and useful only when we may inspect every process that matters. */
+    if (s.fd < 0 && s.is_ours)
         look_at_processes(&s, true);
+    subuids_done(&s.owners);
     if (s.fd >= 0) {
         *out = s.fd;
         return DIBS_OK;
@@ -143,10 +184,15 @@ static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
     if (s.os_errno && proc_trouble(s.os_errno) != PROC_GONE)
         return err_os(err, DIBS_UNAVAILABLE, s.os_errno, "network namespace %" PRIu64 " cannot be opened",
                       netns);
-    /* Only root of the host itself sees every process in /proc. */
-    if (s.is_complete && proc_may_inspect_all() && proc_is_ours() &&
-        proc_link_inode(AT_FDCWD, "/proc/self/ns/pid", "pid") == PROC_INITIAL_PIDNS)
+    if (s.is_complete && is_root && sees_the_host())
         return err_set(err, DIBS_NOT_FOUND, "there is no network namespace %" PRIu64 " any more", netns);
+    /* Our user may inspect its own processes only in user namespaces below its own. */
+    if (s.is_ours && sees_the_host() && proc_shows_every_process() &&
+        proc_link_inode(AT_FDCWD, "/proc/self/ns/user", "user") == PROC_INITIAL_USERNS)
+        return err_set(err, DIBS_DENIED,
+                       "no process of uid %u is in network namespace %" PRIu64
+                       ", and those of others may not be inspected",
+                       (unsigned) geteuid(), netns);
     return err_set(err, DIBS_UNAVAILABLE, "network namespace %" PRIu64 " cannot be seen from here", netns);
 }
 

@@ -167,6 +167,8 @@ dibs_status http_open(struct loop *loop, const struct http_limits *limits, const
     server->limits = (struct http_limits){
         .max_connections = or_default(limits->max_connections, HTTP_CONNECTIONS_DEFAULT),
         .max_per_user = or_default(limits->max_per_user, HTTP_PER_USER_DEFAULT),
+        .max_unknown = limits->max_unknown,
+        .max_unknown_ms = limits->max_unknown_ms,
         .max_large = or_default(limits->max_large, HTTP_LARGE_DEFAULT),
         .max_body_bytes = or_default(limits->max_body_bytes, HTTP_BODY_DEFAULT),
         .max_stream_bytes = or_default(limits->max_stream_bytes, HTTP_STREAM_DEFAULT),
@@ -177,6 +179,8 @@ dibs_status http_open(struct loop *loop, const struct http_limits *limits, const
     TAILQ_INIT(&server->listeners);
     TAILQ_INIT(&server->requests);
     TAILQ_INIT(&server->steps);
+    TAILQ_INIT(&server->unknown);
+    TAILQ_INIT(&server->accounts);
     dibs_status s = engine_open(server, NULL, NULL, &server->no_tls, err);
     if (s != DIBS_OK) {
         http_close(server);
@@ -207,7 +211,6 @@ void http_close(struct http_server *server)
         TAILQ_REMOVE(&server->engines, engine, link);
         engine_close(engine);
     }
-    free(server->users);
     free(server);
 }
 
@@ -292,6 +295,8 @@ void http_run(struct http_server *server)
         accept_resume(server);
     while ((late = TAILQ_FIRST(&server->steps)) && late->deadline_ms <= now_ms)
         connection_cut(late);
+    while ((late = TAILQ_FIRST(&server->unknown)) && late->known_by_ms <= now_ms)
+        connection_cut(late);
     for (struct http_engine *engine = TAILQ_FIRST(&server->engines); engine; engine = next) {
         next = TAILQ_NEXT(engine, link);
         engine_run(engine);
@@ -305,9 +310,12 @@ void http_run(struct http_server *server)
 int64_t http_next_ms(const struct http_server *server)
 {
     const struct http_request *first = TAILQ_FIRST(&server->steps);
+    const struct http_request *unknown = TAILQ_FIRST(&server->unknown);
     int64_t at =
         first && first->deadline_ms < server->accept_again_ms ? first->deadline_ms : server->accept_again_ms;
 
+    if (unknown && unknown->known_by_ms < at)
+        at = unknown->known_by_ms;
     for (const struct http_engine *engine = TAILQ_FIRST(&server->engines); engine;
          engine = TAILQ_NEXT(engine, link))
         if (is_busy(engine))

@@ -16,19 +16,26 @@
 
 #include "base/bytes.h"
 #include "base/loop.h"
-#include "dibs/status.h"
+#include "dibs/net.h"
 
 struct http_server;
 struct http_request;
 
 /* 0 means the default, for each. */
 struct http_limits {
-    size_t max_connections; /* of all users; more wait in the kernel's queue */
-    size_t max_per_user;    /* connections of one uid; all of TCP counts as one user. More: 429 */
+    /* Connections of all users, and of one uid. Beyond them the server closes the connection that has been
+     * idle for longest: of the user with the most connections, or of the same uid. When none is idle, more
+     * wait in the kernel's queue, or get 429. */
+    size_t max_connections, max_per_user;
+    /* Connections over TCP that http_identify() has not named, and how long they may stay so. The oldest is
+     * closed for a new one. 0: all of TCP counts as one user, without such a deadline. */
+    size_t max_unknown;
+    int64_t max_unknown_ms;
     size_t max_large; /* open requests of one uid with large bodies or answers, counted likewise. More: 429 */
     size_t max_body_bytes;   /* larger ones: 413 */
     size_t max_stream_bytes; /* bytes that a stream's reader has not taken yet; more: it is disconnected */
-    int64_t max_step_ms;     /* for a head or a body to arrive, and for the client to take an answer */
+    int64_t max_step_ms;     /* for a head or a body to arrive, and for the client to take an answer; a
+                                connection is idle when the client has used up a thirtieth of it */
 };
 /* Below the limit of descriptors, which also serve pidfds; the daemon raises a soft limit of 1024. */
 #define HTTP_CONNECTIONS_DEFAULT 4096
@@ -55,6 +62,10 @@ struct http_handler {
     void *(*connected)(void *ctx, int fd, void *listener);
     /* The connection is gone, and its requests with it. */
     void (*disconnected)(void *ctx, void *peer);
+    /* Optional. Return the uid for whose limits the connections of this uid count. */
+    uint32_t (*account)(void *ctx, uint32_t uid);
+    /* Optional. The head has arrived: call http_identify() now to count the body for its user. */
+    void (*arriving)(void *ctx, struct http_request *r);
     /* Mandatory. The request is complete. The handler answers it exactly once, now or later, with
      * http_answer() or http_stream_begin(); r stays until then, or until abandoned(). */
     void (*requested)(void *ctx, struct http_request *r);
@@ -96,6 +107,11 @@ bool http_query_at(const struct http_request *r, size_t i, const char **key, con
 const char *http_header(const struct http_request *r, const char *name); /* NULL when there is none */
 const char *http_body(const struct http_request *r, size_t *n);          /* a NUL follows; never NULL */
 void *http_peer(const struct http_request *r);
+/* Count the connection, which is one over TCP, for the limits of this uid from now on. False: too many
+ * connections; refuse the request with 429. */
+bool http_identify(struct http_request *r, uint32_t uid);
+/* Write the address of a client over TCP; "" for others. */
+void http_client_address(const struct http_request *r, char out[DIBS_ADDRESS_TEXT_MAX + 1]);
 /* Count a request with a large answer as large until that is taken. False: too many; refuse it with 429. */
 bool http_take_large(struct http_request *r);
 /* A pointer of the caller, NULL at first. */

@@ -31,6 +31,7 @@ void connection_begin_step(struct http_request *r)
 void connection_cut(struct http_request *r)
 {
     connection_end_step(r);
+    accept_end_unknown(r);
     (void) shutdown(r->watch.fd, SHUT_RDWR);
 }
 
@@ -93,7 +94,8 @@ void connection_resume(struct http_request *r)
     r->engine->is_due = true;
 }
 
-void connection_add(struct http_server *server, int fd, const struct http_listener *from, uint32_t uid)
+void connection_add(struct http_server *server, int fd, const struct http_listener *from,
+                    struct http_account *account)
 {
     const struct http_handler *handler = server->handler;
     struct http_request *r = calloc(1, sizeof *r);
@@ -103,7 +105,7 @@ void connection_add(struct http_server *server, int fd, const struct http_listen
         r->peer = handler->connected(handler->ctx, fd, from->user);
     if (!r || (handler->connected && !r->peer)) {
         (void) close(fd);
-        accept_forget_user(server, uid);
+        accept_leave(server, account);
         free(r);
         return;
     }
@@ -111,7 +113,8 @@ void connection_add(struct http_server *server, int fd, const struct http_listen
     r->server = server;
     r->engine = from->is_tls ? server->tls : server->no_tls;
     r->is_tls = from->is_tls;
-    r->uid = uid;
+    r->account = account;
+    accept_begin_unknown(r);
     server->n_connections++;
     r->engine->n_connections++;
     TAILQ_INSERT_TAIL(&server->requests, r, link);
@@ -134,7 +137,9 @@ void connection_end(struct http_request *r)
     TAILQ_REMOVE(&server->requests, r, link);
     server->n_connections--;
     r->engine->n_connections--;
-    accept_forget_user(server, r->uid);
+    accept_end_unknown(r);
+    r->account->n_leaving -= r->is_leaving;
+    accept_leave(server, r->account);
     if (server->handler->disconnected)
         server->handler->disconnected(server->handler->ctx, r->peer);
     bytes_done(&r->target_text);
@@ -146,14 +151,14 @@ void connection_end(struct http_request *r)
 void connection_count_large(struct http_request *r)
 {
     if (!r->is_large)
-        accept_user(r->server, r->uid)->n_large++;
+        r->account->n_large++;
     r->is_large = true;
 }
 
 static void uncount_large(struct http_request *r)
 {
     if (r->is_large)
-        accept_user(r->server, r->uid)->n_large--;
+        r->account->n_large--;
     r->is_large = false;
 }
 

@@ -48,10 +48,13 @@ struct http_request {
     struct MHD_Connection *connection;
     bool is_tls;
     void *peer;
-    uint32_t uid;
+    struct http_account *account;
+    bool is_leaving;     /* it was closed for another one, and does not count any more */
+    bool is_unknown;     /* it is in server->unknown */
+    int64_t known_by_ms; /* deadline for http_identify() if it is unknown */
     uint64_t turn;       /* turn in which the handler got it */
     int64_t deadline_ms; /* of the current step */
-    TAILQ_ENTRY(http_request) link, step;
+    TAILQ_ENTRY(http_request) link, step, stranger;
 
     const char *raw_target;   /* in libmicrohttpd's memory */
     size_t raw_n;             /* including its NUL */
@@ -71,15 +74,18 @@ struct http_request {
     bool is_stream_ended;
 };
 
-struct http_user_count {
+/* The connections of one uid, while it has any. */
+struct http_account {
     uint32_t uid;
-    size_t n;       /* connections */
-    size_t n_large; /* of their large requests */
+    size_t n, n_leaving; /* connections, and those of them that leave */
+    size_t n_large;      /* of their large requests */
+    TAILQ_ENTRY(http_account) link;
 };
 
 TAILQ_HEAD(http_engines, http_engine);
 TAILQ_HEAD(http_listeners, http_listener);
 TAILQ_HEAD(http_requests, http_request);
+TAILQ_HEAD(http_accounts, http_account);
 
 struct http_server {
     struct loop *loop;
@@ -91,8 +97,8 @@ struct http_server {
     struct http_requests requests;
     struct http_requests steps; /* earliest deadline first, because all steps have the same length */
     size_t n_connections;
-    struct http_user_count *users;
-    size_t n_users, max_users;
+    struct http_requests unknown; /* connections over TCP without a user, the oldest first */
+    struct http_accounts accounts;
     struct http_request *adding; /* the connection being added to libmicrohttpd */
     uint64_t turn;
     bool is_paused; /* do not accept until a connection ends, or until: */
@@ -102,7 +108,9 @@ struct http_server {
 };
 
 /* server_connection.c */
-void connection_add(struct http_server *server, int fd, const struct http_listener *from, uint32_t uid);
+/* Add an accepted connection, which counts for the account. */
+void connection_add(struct http_server *server, int fd, const struct http_listener *from,
+                    struct http_account *account);
 void connection_end(struct http_request *r);
 void connection_begin_step(struct http_request *r);
 void connection_end_step(struct http_request *r);
@@ -131,9 +139,11 @@ void request_completed(void *cls, struct MHD_Connection *connection, void **cont
 /* server_accept.c */
 void listener_ready(loop_source *source, uint32_t events);
 void accept_resume(struct http_server *server);
-/* Return the count of a connection's user, which exists as long as the connection. */
-struct http_user_count *accept_user(const struct http_server *server, uint32_t uid);
-void accept_forget_user(struct http_server *server, uint32_t uid);
+/* Uncount a connection of the account; the last one frees it. */
+void accept_leave(struct http_server *server, struct http_account *account);
+/* Put the connection on the list of those without a user, or off it. */
+void accept_begin_unknown(struct http_request *r);
+void accept_end_unknown(struct http_request *r);
 
 /* server_response.c: refuse a request that the handler never gets. MHD_NO: out of memory. */
 enum MHD_Result answer_refuse(struct http_request *r, int status, const char *title, const char *detail);

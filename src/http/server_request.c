@@ -73,14 +73,14 @@ static enum MHD_Result head_arrived(struct http_request *r, const char *method, 
     if (length && !text_number(length, strlen(length), r->server->limits.max_body_bytes, &n))
         return refuse_body(r);
     connection_begin_step(r);
+    if (r->server->handler->arriving)
+        r->server->handler->arriving(r->server->handler->ctx, r);
     return MHD_YES;
 }
 
 bool http_take_large(struct http_request *r)
 {
-    const struct http_user_count *user = accept_user(r->server, r->uid);
-
-    if (!r->is_large && user->n_large >= r->server->limits.max_large)
+    if (!r->is_large && r->account->n_large >= r->server->limits.max_large)
         return false;
     connection_count_large(r);
     return true;

@@ -30,6 +30,9 @@ static const char *const rbg_component[] = { "rbg.workloads.x-k8s.io/component-n
 static const char *const rbg_id[] = { "rbg.workloads.x-k8s.io/component-id",
                                       "instance.workloads.x-k8s.io/component-id",
                                       "instanceset.workloads.x-k8s.io/instance-component-id", NULL };
+/* Only pods of a leader-worker role have it: the leader 0, the workers from 1 on. */
+static const char *const rbg_index[] = { "rbg.workloads.x-k8s.io/component-index",
+                                         "component.rolebasedgroup.workloads.x-k8s.io/index", NULL };
 #define LWS_NAME "leaderworkerset.sigs.k8s.io/name"
 #define LWS_GROUP "leaderworkerset.sigs.k8s.io/group-index"
 #define LWS_WORKER "leaderworkerset.sigs.k8s.io/worker-index"
@@ -235,20 +238,26 @@ static bool identify_lws(struct identifying *l)
     return true;
 }
 
-/* Build the name that RBG gives the pod: INSTANCE-COMPONENT-ID, INSTANCE-INDEX for a leader-worker role,
- * INSTANCE for a role with one pod. */
-static void rbg_pod_name(const struct identifying *l, const char *instance, char *out, size_t size)
+/* Return how RBG names the pods of an instance. It labels the instance with the type, but not the pods: one
+ * that is called as its instance is the whole of it, one that is called by its index is of a leader-worker
+ * role. */
+static enum workload_pod_type rbg_type_of(const struct identity_labels *labels, const char *instance,
+                                          const char *name)
 {
-    const char *type = label_of(&l->labels, rbg_type);
-    const struct identity *i = l->out;
-    bool is_worker = i->component && strcmp(i->component, "worker") == 0;
+    const char *type = label_of(labels, rbg_type);
+    uint32_t index = 0;
+    uint32_t number = 0;
 
     if (type && strcmp(type, "LeaderWorkerSet") == 0)
-        (void) snprintf(out, size, "%.253s-%u", instance, i->component_id + is_worker);
-    else if (!i->component)
-        (void) snprintf(out, size, "%.253s", instance);
-    else
-        (void) snprintf(out, size, "%.253s-%.253s-%u", instance, i->component, i->component_id);
+        return WORKLOAD_LEADER_WORKER_PODS;
+    if (type)
+        return strcmp(type, "PodTemplate") == 0 ? WORKLOAD_STANDALONE_POD : WORKLOAD_COMPONENT_PODS;
+    if (strcmp(name, instance) == 0)
+        return WORKLOAD_STANDALONE_POD;
+    return index_of(label_of(labels, rbg_index), &index) && index_behind(name, instance, &number) &&
+                   number == index
+               ? WORKLOAD_LEADER_WORKER_PODS
+               : WORKLOAD_COMPONENT_PODS;
 }
 
 /* Return the instance of the pod; NULL: it is not RBG's. */
@@ -259,27 +268,35 @@ static const char *rbg_instance_of(const struct identity_labels *labels, const s
     return *is_owned ? owner->name : label_of(labels, rbg_instance);
 }
 
+static void name_rbg(const struct identifying *l, const struct workload_pod_id *pod, const char *kind)
+{
+    identity_instance(&l->labels, pod->instance, l->out->instance);
+    name_it(l, kind, pod->instance);
+}
+
 static bool identify_rbg(struct identifying *l)
 {
     bool is_owned = false;
-    const char *instance = rbg_instance_of(&l->labels, &l->owner, &is_owned);
-    const char *type = label_of(&l->labels, rbg_type);
-    char expected[2 * IDENTITY_RAW_MAX + 16];
+    struct workload_pod_id pod = { .instance = rbg_instance_of(&l->labels, &l->owner, &is_owned) };
+    char expected[WORKLOAD_ADDRESS_MAX];
 
     /* RBG also makes bare pods with these labels; the name, checked below, tells them from copies. */
-    if (!instance || (!is_owned && strcmp(l->owner.kind, "Pod") != 0))
+    if (!pod.instance || (!is_owned && strcmp(l->owner.kind, "Pod") != 0))
         return false;
-    /* A pod without a type whose name is that of its instance is the whole instance. */
-    bool is_single = type ? strcmp(type, "PodTemplate") == 0 : strcmp(l->name, instance) == 0;
-    bool has_id = index_of(label_of(&l->labels, rbg_id), &l->out->component_id);
+    pod.type = rbg_type_of(&l->labels, pod.instance, l->name);
+    bool has_id = index_of(label_of(&l->labels, rbg_id), &pod.id);
     /* A single pod's component is the role itself. */
-    l->out->component = is_single ? NULL : label_of(&l->labels, rbg_component);
-    rbg_pod_name(l, instance, expected, sizeof expected);
+    pod.component = pod.type == WORKLOAD_STANDALONE_POD ? NULL : label_of(&l->labels, rbg_component);
+    l->out->component = pod.component;
+    l->out->component_id = pod.id;
     identity_place(&l->labels, &l->owner, l->out);
-    if (strcmp(l->name, expected) != 0 || (!has_id && l->out->component))
+    if (pod.component && !has_id)
         return true;
-    identity_instance(&l->labels, instance, l->out->instance);
-    name_it(l, is_owned ? l->owner.kind : "RoleInstance", instance);
+    if (!pod.component && pod.type == WORKLOAD_COMPONENT_PODS)
+        pod.type = WORKLOAD_STANDALONE_POD;
+    if (!workload_pod_name(&pod, expected, sizeof expected) || strcmp(l->name, expected) != 0)
+        return true;
+    name_rbg(l, &pod, is_owned ? l->owner.kind : "RoleInstance");
     return true;
 }
 
@@ -397,12 +414,36 @@ dibs_status identity_of_pod(const jsonr_value *pod, const char *ns, struct ident
     return DIBS_OK;
 }
 
+bool identity_of_component(const struct identity_component *of, struct identity *out,
+                           char pod[WORKLOAD_ADDRESS_MAX])
+{
+    const struct identity_labels of_instance = { jsonr_at(of->instance, "metadata.labels"), NULL };
+    struct workload_pod_id id = { .instance = jsonr_text_at(of->instance, "metadata.name"),
+                                  .component = jsonr_text_at(of->component, "name"),
+                                  .id = of->id };
+    struct identity found = { 0 };
+    struct identifying l = { .labels = { jsonr_at(of->component, "template.metadata.labels"), NULL },
+                             .owner.kind = "RoleInstance",
+                             .out = &found };
+
+    id.type = rbg_type_of(&of_instance, id.instance, "");
+    if (!*id.instance || !*id.component || !workload_pod_name(&id, pod, WORKLOAD_ADDRESS_MAX) ||
+        set_principal(of->ns, &found, NULL) != DIBS_OK)
+        return false;
+    (void) text_copy(l.owner.name, sizeof l.owner.name, id.instance);
+    found.component = id.type == WORKLOAD_STANDALONE_POD ? NULL : id.component;
+    found.component_id = id.id;
+    identity_place(&l.labels, &l.owner, &found);
+    name_rbg(&l, &id, l.owner.kind);
+    *out = found;
+    return true;
+}
+
 bool identity_address(const jsonr_value *pod, const struct identity *identity,
                       const struct workload_discovery_ref *ref, char out[WORKLOAD_ADDRESS_MAX])
 {
     const jsonr_value *metadata = jsonr_get(pod, "metadata");
     const struct identity_labels labels = { jsonr_get(metadata, "labels"), NULL };
-    const char *type = label_of(&labels, rbg_type);
     const char *service = jsonr_text_at(pod, "spec.subdomain");
     struct identity_owner owner = { 0 };
     struct workload_pod_id other = { .component = ref->component, .id = ref->index };
@@ -410,11 +451,10 @@ bool identity_address(const jsonr_value *pod, const struct identity *identity,
 
     find_owner(metadata, &labels, &owner);
     other.instance = rbg_instance_of(&labels, &owner, &is_owned);
-    other.type = type && strcmp(type, "LeaderWorkerSet") == 0 ? WORKLOAD_LEADER_WORKER_PODS
-                 : type && strcmp(type, "PodTemplate") == 0   ? WORKLOAD_STANDALONE_POD
-                                                              : WORKLOAD_COMPONENT_PODS;
-    return other.instance && *service &&
-           workload_discovery_address(&other, service, identity->principal + strlen("ns:"), out);
+    if (!other.instance || !*service)
+        return false;
+    other.type = rbg_type_of(&labels, other.instance, jsonr_text_at(metadata, "name"));
+    return workload_discovery_address(&other, service, identity->principal + strlen("ns:"), out);
 }
 
 /* ---- names ---- */

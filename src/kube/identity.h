@@ -18,9 +18,11 @@
 
 #define IDENTITY_KEY_CLAIM "dibs.dev/claim"       /* annotation: the id, written at the pod's creation */
 #define IDENTITY_KEY_ASSIGNED "dibs.dev/assigned" /* annotation: all claims of the pod */
+#define IDENTITY_KEY_QUOTA "dibs.dev/quota"       /* annotation of a Namespace: its number of ports */
 #define IDENTITY_LABEL_GROUP "dibs.dev/group"     /* joins several objects of a namespace to one group */
 #define IDENTITY_LABEL_ROLE "dibs.dev/role"
-#define IDENTITY_KEPT_BY_POD "Pod" /* the keeper of claims that last as long as their pod */
+#define IDENTITY_KEPT_BY_POD "Pod"        /* the keeper of claims that last as long as their pod */
+#define IDENTITY_OBSERVED "kube:observed" /* the principal of numbers used without a claim; no namespace */
 
 enum {
     IDENTITY_ID_MAX = 32,   /* hex digits: 128 random bits */
@@ -50,6 +52,15 @@ struct identity {
 
 /* Identify a pod. `ns` NULL: the pod's own. INVALID names the field. *out borrows from the pod. */
 dibs_status identity_of_pod(const jsonr_value *pod, const char *ns, struct identity *out, dibs_err *err);
+/* A pod that a RoleInstance of RBG will have: number `id` of one of its components. */
+struct identity_component {
+    const jsonr_value *instance, *component;
+    const char *ns;
+    uint32_t id;
+};
+/* Identify the pod before it exists, and write its name. False: the instance or the component has no name. */
+bool identity_of_component(const struct identity_component *of, struct identity *out,
+                           char pod[WORKLOAD_ADDRESS_MAX]);
 /* Give the pod this id; for an unnamed pod it becomes the instance. */
 void identity_take_id(struct identity *identity, const char *id);
 /* Draw a new id for the pod: 96 random bits, and a 32-bit hash of them, of the pod as it was requested, and

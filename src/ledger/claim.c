@@ -385,6 +385,10 @@ dibs_status ledger_claim(struct ledger *ledger, const struct call *call, const s
         k.step = &step;
         s = claim_batch(&k, out, &is_answered);
         is_decided = s == DIBS_OK;
+        if (is_decided && batch->is_dry_run && !is_answered) {
+            s = step_check_allowance(&step, k.err);
+            refusal->is_beyond = s != DIBS_OK;
+        }
         if (is_decided && (is_answered || batch->is_dry_run))
             return s; /* step_auto rolls back: INV-4 */
     }

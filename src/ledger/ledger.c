@@ -403,22 +403,25 @@ dibs_status ledger_pools(struct ledger *ledger, const struct call *call,
 
 /* ---- sightings and upkeep ---- */
 
-dibs_status ledger_sighted(struct ledger *ledger, const struct call *call, const struct ledger_seen *seen,
-                           size_t n, uint32_t *counts, dibs_err *err)
+/* The boot clock starts again with each boot. Then the time since an earlier sighting comes out too short,
+ * never too long; a sighting in the future counts from now on. */
+dibs_status ledger_sighted(struct ledger *ledger, const struct call *call, struct sighting_record *rows,
+                           size_t n, dibs_err *err)
 {
+    int64_t now_ms = call->now.boot_ms;
     dibs_status s = DIBS_OK;
 
     for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, false, &s, err);)
         for (size_t i = 0; i < n && s == DIBS_OK; i++) {
-            struct sighting_record row = { .seen = seen[i] };
+            struct sighting_record known = { .seen = rows[i].seen };
 
-            s = step.store->ops->get(step.store, SIGHTINGS, &row, err);
-            if (s == DIBS_NOT_FOUND || row.seen.generation != seen[i].generation)
-                row.count = 0;
-            row.seen = seen[i];
-            counts[i] = ++row.count;
+            s = step.store->ops->get(step.store, SIGHTINGS, &known, err);
+            bool is_known = s == DIBS_OK && known.seen.generation == rows[i].seen.generation;
+            bool has_time = is_known && known.since_ms != 0 && known.since_ms <= now_ms;
+            rows[i].count = is_known ? known.count + 1 : 1;
+            rows[i].since_ms = has_time ? known.since_ms : now_ms;
             if (s == DIBS_OK || s == DIBS_NOT_FOUND)
-                s = step.store->ops->put(step.store, SIGHTINGS, &row, err);
+                s = step.store->ops->put(step.store, SIGHTINGS, &rows[i], err);
         }
     return s;
 }

@@ -275,9 +275,19 @@ dibs_status ledger_pool_remove(struct ledger *ledger, const struct call *call, c
 dibs_status ledger_pools(struct ledger *ledger, const struct call *call,
                          bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err);
 
-/* Count one more sighting of each of these generations as leaked (W4). */
-dibs_status ledger_sighted(struct ledger *ledger, const struct call *call, const struct ledger_seen *seen,
-                           size_t n, uint32_t *counts, dibs_err *err);
+/* Get the fact about fact->subject. NOT_FOUND: there is none. */
+dibs_status ledger_fact(struct ledger *ledger, const struct call *call, struct fact_record *fact,
+                        dibs_err *err);
+/* Replace the facts about namespaces by these, which are sorted by their subjects. */
+dibs_status ledger_set_quotas(struct ledger *ledger, const struct call *call,
+                              const struct fact_record *quotas, size_t n, dibs_err *err);
+/* Count the caller's claims that have a name. */
+dibs_status ledger_count(struct ledger *ledger, const struct call *call, uint32_t *n, dibs_err *err);
+
+/* Record one more sighting of each `seen` as unused; sets its count, and since when, for its generation (W4).
+ */
+dibs_status ledger_sighted(struct ledger *ledger, const struct call *call, struct sighting_record *rows,
+                           size_t n, dibs_err *err);
 /* Forget the sightings of these claims: they were observed in use. */
 dibs_status ledger_not_leaked(struct ledger *ledger, const struct call *call, const uint64_t *ids, size_t n,
                               dibs_err *err);

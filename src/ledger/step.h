@@ -53,6 +53,8 @@ dibs_status step_write(struct step *step, struct ledger *ledger, const struct ca
 void step_auto(struct step *step); /* rolls back unless committed */
 /* Set a savepoint in a shared transaction, before changes that may fail halfway or must be undone. */
 dibs_status step_save(struct step *step, dibs_err *err);
+/* EXHAUSTED: this step would give the caller more claims than allowed. */
+dibs_status step_check_allowance(const struct step *step, dibs_err *err);
 /* The loop of a decision: begin, run the body, commit if it left *s OK; after a conflict with another host,
  * run it again. `is_full`: the commit survives power loss. EXHAUSTED: too many claims of the caller. */
 bool step_next(struct step *step, struct ledger *ledger, const struct call *call, bool is_full,

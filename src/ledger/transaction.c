@@ -176,9 +176,9 @@ dibs_status step_write(struct step *step, struct ledger *ledger, const struct ca
     return store->ops->tail(store, &step->seq, &step->cursor, err);
 }
 
-/* Check the allowance before the commit, because a name may have had its claim already, and other claims may
- * have ended. A user above the limit may still make decisions that add no claim. */
-static dibs_status check_allowance(const struct step *step, dibs_err *err)
+/* Check before the commit, because a name may have had its claim already, and other claims may have ended.
+ * A user above the limit may still make decisions that add no claim. */
+dibs_status step_check_allowance(const struct step *step, dibs_err *err)
 {
     const struct ledger_allowance *a = step->call->allowance;
 
@@ -196,12 +196,11 @@ static void use_allowance(const struct step *step)
         a->n = a->n + step->n_more > 0 ? (uint32_t) (a->n + step->n_more) : 0;
 }
 
-/* EXHAUSTED: the caller would have more claims than allowed. */
 static dibs_status commit_step(struct step *step, dibs_err *err)
 {
     struct store *store = step->store;
     struct ledger_tx *tx = step->tx;
-    dibs_status s = check_allowance(step, err);
+    dibs_status s = step_check_allowance(step, err);
 
     if (s != DIBS_OK)
         return s;

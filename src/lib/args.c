@@ -97,6 +97,8 @@ dibs_status args_repair(const dibs_repair_plan *plan, dibs_err *err)
 
     if (n > DIBS_INPUT_MAX_BYTES)
         return err_set(err, DIBS_INVALID, "%zu observed ports are more than a host has", n);
+    if (plan->grace_ms < 0 || plan->grace_ms > DIBS_TTL_MAX_MS)
+        return err_set(err, DIBS_INVALID, "the grace of a repair is at least 1ms, and at most ten years");
     for (size_t i = 0; i < n; i++) {
         const dibs_observed *o = &plan->observed[i];
 

@@ -269,6 +269,24 @@ dibs_status handle_remember(const dibs *handle, const char *name, uint16_t port,
     return ledger_remember_name(handle_ledger(handle), &call, name, port, err);
 }
 
+dibs_status handle_fact(const dibs *handle, struct fact_record *fact, dibs_err *err)
+{
+    const struct call call = handle_call(handle);
+
+    return ledger_fact(handle_ledger(handle), &call, fact, err);
+}
+
+dibs_status handle_allow(dibs *handle, uint32_t max, struct ledger_allowance *allowance, dibs_err *err)
+{
+    const struct call call = handle_call(handle);
+    dibs_status s = ledger_count(handle_ledger(handle), &call, &allowance->n, err);
+
+    allowance->max = max;
+    if (s == DIBS_OK)
+        handle->call.allowance = allowance;
+    return s;
+}
+
 dibs_status handle_remembered(const dibs *handle, const char *name, uint16_t *out, dibs_err *err)
 {
     const struct call call = handle_call(handle);

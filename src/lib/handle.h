@@ -29,6 +29,11 @@ dibs_status handle_for(const dibs *handle, const char *principal, dibs *out, dib
 dibs_status handle_remember(const dibs *handle, const char *name, uint16_t port, dibs_err *err);
 /* Get the port that is recorded for the name; 0: none, or the name has a claim. */
 dibs_status handle_remembered(const dibs *handle, const char *name, uint16_t *out, dibs_err *err);
+/* As ledger_fact(). */
+struct fact_record;
+dibs_status handle_fact(const dibs *handle, struct fact_record *fact, dibs_err *err);
+/* Let the caller make claims until it has `max` of them. The allowance is filled, and used by later calls. */
+dibs_status handle_allow(dibs *handle, uint32_t max, struct ledger_allowance *allowance, dibs_err *err);
 
 /* Use other settings from now on, except those of the ledger itself. */
 void handle_reconfigure(dibs *handle, const dibs_settings *settings);

@@ -44,9 +44,11 @@ struct event_record {
     uint64_t cursor; /* cursor of the candidate orders after the event */
 };
 
+/* How often, and since when, a claim was observed unused. */
 struct sighting_record {
     struct ledger_seen seen;
     uint32_t count;
+    int64_t since_ms; /* CLOCK_BOOTTIME of the first sighting; 0: not recorded, by an older dibs */
 };
 
 /* One claim of the stored answer to a batch with a key. */
@@ -57,6 +59,19 @@ struct answer_record {
     uint64_t seq;     /* newest event at that time: the answer is trimmed together with it */
     uint64_t digest;
     uint64_t claim_id, generation;
+};
+
+#define RECORD_FACT_MAX 63 /* bytes: a UUID has 36, and a user may choose an installation's id */
+
+/* A fact about the Kubernetes cluster that the ledger serves. The cluster's controller writes it. */
+struct fact_record {
+    char subject[DIBS_PRINCIPAL_MAX + 1]; /* the principal of a namespace; "": the cluster itself */
+    /* Of the cluster: the uid of its namespace kube-system, and the id of the installation of dibs. */
+    char cluster[RECORD_FACT_MAX + 1];
+    char installation[RECORD_FACT_MAX + 1];
+    uint32_t quota; /* of a namespace: the number of ports that it may have */
+    /* Used only by the store of a cluster: */
+    int64_t revision; /* mod_revision in etcd */
 };
 
 /* State of one port of one protocol. */

@@ -36,6 +36,7 @@ enum record_kind {
     POOLS,     /* dibs_pool: name */
     SIGHTINGS, /* struct sighting_record: id */
     ANSWERS,   /* struct answer_record: principal, key, part */
+    FACTS,     /* struct fact_record: subject */
     RECORD_KINDS,
 };
 
@@ -47,6 +48,7 @@ struct store_bounds {
 
 typedef bool (*claim_record_fn)(void *ctx, const struct claim_record *row);
 typedef bool (*claim_fn)(void *ctx, const dibs_claim *claim);
+typedef bool (*fact_fn)(void *ctx, const struct fact_record *fact);
 
 /* Every member is mandatory. Unless said otherwise, a member is called inside a transaction and returns OK or
  * UNAVAILABLE; members that find one record also return NOT_FOUND. */
@@ -102,6 +104,9 @@ struct store_ops {
     dibs_status (*events)(struct store *self, const dibs_event_query *query, uint64_t *oldest,
                           bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err);
     dibs_status (*pools)(struct store *self, bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err);
+    dibs_status (*facts)(struct store *self, fact_fn fn, void *ctx, dibs_err *err);
+    /* Count the claims of a principal that have a name. */
+    dibs_status (*count)(struct store *self, const char *principal, uint32_t *n, dibs_err *err);
 
     /* Drop records beyond the bounds, and sightings of claims that are gone. */
     dibs_status (*trim)(struct store *self, const struct store_bounds *bounds, dibs_err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The stores of the long-lived programs, dibs-serve and dibs-kube: with etcd, which needs an HTTP client. */
+/* The stores of dibs-serve-etcd and dibs-kube: with etcd, which needs an HTTP client. */
 #include "store/store.h"
 
 #include "base/banned.h"

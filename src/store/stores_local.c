@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The stores of dibs and libdibs: those of one host. An etcd URI can be checked, but not opened. */
+/* The stores of dibs, dibs-serve and libdibs: those of one host. An etcd URI can be checked, but not opened.
+ */
 #include "base/err.h"
 #include "store/etcd/client/config.h"
 #include "store/memory/table.h"

@@ -447,21 +447,28 @@ bool workload_discovery_add(struct workload_group *group, const struct workload_
     return true;
 }
 
+bool workload_pod_name(const struct workload_pod_id *pod, char *out, size_t size)
+{
+    uint64_t index = pod->id;
+    int n = 0;
+
+    if (pod->type == WORKLOAD_COMPONENT_PODS) {
+        n = snprintf(out, size, "%s-%s-%u", pod->instance, pod->component, pod->id);
+    } else if (pod->type == WORKLOAD_LEADER_WORKER_PODS) {
+        index += pod->component && strcmp(pod->component, "worker") == 0;
+        n = snprintf(out, size, "%s-%llu", pod->instance, (unsigned long long) index);
+    } else {
+        n = snprintf(out, size, "%s", pod->instance);
+    }
+    return n >= 0 && (size_t) n < size;
+}
+
 bool workload_discovery_address(const struct workload_pod_id *pod, const char *service, const char *ns,
                                 char out[WORKLOAD_ADDRESS_MAX])
 {
-    bool is_leader = strcmp(pod->component, "leader") == 0;
-    int n = 0;
-
-    if (pod->type == WORKLOAD_COMPONENT_PODS)
-        n = snprintf(out, WORKLOAD_ADDRESS_MAX, "%s-%s-%u", pod->instance, pod->component, pod->id);
-    else if (pod->type == WORKLOAD_LEADER_WORKER_PODS)
-        n = snprintf(out, WORKLOAD_ADDRESS_MAX, "%s-%llu", pod->instance, is_leader ? 0 : pod->id + 1ull);
-    else
-        n = snprintf(out, WORKLOAD_ADDRESS_MAX, "%s", pod->instance);
-    if (n < 0 || n >= WORKLOAD_ADDRESS_MAX)
+    if (!workload_pod_name(pod, out, WORKLOAD_ADDRESS_MAX))
         return false;
-    size_t left = WORKLOAD_ADDRESS_MAX - (size_t) n;
-    n = snprintf(out + n, left, ".%s.%s.svc.cluster.local", service, ns);
-    return n >= 0 && (size_t) n < left;
+    size_t n = strlen(out);
+    int more = snprintf(out + n, WORKLOAD_ADDRESS_MAX - n, ".%s.%s.svc.cluster.local", service, ns);
+    return more >= 0 && (size_t) more < WORKLOAD_ADDRESS_MAX - n;
 }

@@ -13,7 +13,7 @@ enum {
 /* How the pods of an instance are named. */
 enum workload_pod_type {
     WORKLOAD_COMPONENT_PODS,     /* INSTANCE-COMPONENT-ID */
-    WORKLOAD_LEADER_WORKER_PODS, /* INSTANCE-0 is the leader, INSTANCE-1 the first worker */
+    WORKLOAD_LEADER_WORKER_PODS, /* INSTANCE-ID, for the component "worker" INSTANCE-(ID + 1) */
     WORKLOAD_STANDALONE_POD,     /* INSTANCE */
 };
 
@@ -44,6 +44,8 @@ dibs_status workload_discovery_parse(struct workload_group *group, struct worklo
 /* Append the ports of `found` to the references, as copies of `like`. False: out of memory. */
 bool workload_discovery_add(struct workload_group *group, const struct workload_discovery *found,
                             const struct workload_reference *like, struct workload_component *component);
+/* Write the name that RBG gives the pod; false when it does not fit. */
+bool workload_pod_name(const struct workload_pod_id *pod, char *out, size_t size);
 /* Write "POD.SERVICE.NAMESPACE.svc.cluster.local"; false when it does not fit. */
 bool workload_discovery_address(const struct workload_pod_id *pod, const char *service, const char *ns,
                                 char out[WORKLOAD_ADDRESS_MAX]);

@@ -9,7 +9,7 @@ root=$tmp/root
 read -r -a cc <<<"${CC:-cc}"
 sanitize=()
 [ "${DIBS_TEST_SANITIZE:-none}" = none ] || sanitize=("-fsanitize=$DIBS_TEST_SANITIZE")
-unset "${!DIBS_@}" 2>/dev/null # nothing of the caller's settings
+unset "${!DIBS_@}" LD_LIBRARY_PATH 2>/dev/null # nothing of the settings of the caller and of Meson
 export HOME=$tmp XDG_STATE_HOME=$tmp/state XDG_CONFIG_HOME=$tmp/config XDG_RUNTIME_DIR=$tmp/run
 export DIBS_LEDGER=sqlite:$tmp/ledger.db DIBS_LEDGER_MODE=strict DIBS_SOCKET=none
 
@@ -21,7 +21,7 @@ find_one() { # find_one PATTERN: exactly one installed file, and it is not empty
 }
 is_complete() {
     local pattern
-    for pattern in '*/bin/dibs' '*/libexec/dibs/dibs-serve' '*/libexec/dibs/dibs-kube' '*/libdibs.so.[0-9]*.[0-9]*' '*/include/dibs/dibs.h' '*/pkgconfig/dibs.pc' \
+    for pattern in '*/bin/dibs' '*/libexec/dibs/dibs-serve' '*/libexec/dibs/dibs-serve-etcd' '*/libexec/dibs/dibs-kube' '*/libdibs.so.[0-9]*.[0-9]*' '*/include/dibs/dibs.h' '*/pkgconfig/dibs.pc' \
         '*/man/man1/dibs.1' '*/bash-completion/completions/dibs' '*/zsh/site-functions/_dibs' \
         '*/fish/vendor_completions.d/dibs.fish' '*/doc/dibs/LICENSE' '*/share/dibs/dibs.schema.json' \
         '*/systemd/system/dibs.service' '*/systemd/system/dibs.socket' \
@@ -71,8 +71,48 @@ finds_program_beside() {
     ln "$(find "$root" -path '*/libexec/dibs/dibs-serve')" "$(dirname "$(find "$root" -path '*/bin/dibs')")/dibs-serve" &&
         ln -s "$(find "$root" -path '*/bin/dibs')" "$tmp/linked" && "$tmp/linked" serve --check-config
 }
+# Install to the real /usr/local, with layers in memory above it and above /etc, which end with the namespace.
+in_real_place() { # in_real_place FUNCTION of this script
+    # shellcheck disable=SC2016 # for the shell there
+    unshare --mount bash -eu -c '
+        mount --make-rprivate /
+        mkdir -p "$1/layers"
+        mount -t tmpfs tmpfs "$1/layers"
+        for at in /usr/local /etc; do
+            mkdir -p "$1/layers$at/new" "$1/layers$at/work"
+            mount -t overlay -o "lowerdir=$at,upperdir=$1/layers$at/new,workdir=$1/layers$at/work" overlay "$at"
+        done
+        exec "$2" "$3"' - "$tmp" "$0" "$1"
+}
+readme_example() { # as a reader of the README builds and runs it
+    local flags port
+    meson install -C "$BUILD" --no-rebuild --quiet || return 1
+    # shellcheck disable=SC2016 # the fence of a block
+    sed -n '/^```c$/,/^```$/{/^```/d;p}' "$SOURCE/README.md" >"$tmp/example.c"
+    read -r -a flags <<<"$(pkg-config --cflags --libs dibs)"
+    "${cc[@]}" "${sanitize[@]}" -o "$tmp/example" "$tmp/example.c" "${flags[@]}" && port=$("$tmp/example") && [[ $port =~ ^[0-9]+$ ]]
+}
+uninstalled() { # all that was new below /usr/local is gone, and what another program installed there is not
+    local left
+    find /usr/local | sort >"$tmp/before"
+    meson install -C "$BUILD" --no-rebuild --quiet && touch /usr/local/share/man/man1/other.1 || return 1
+    tools/uninstall.py "$BUILD" || return 1
+    left=$(find /usr/local | sort | comm -13 "$tmp/before" - | grep -v '/other\.1$' | grep dibs)
+    if [ -n "$left" ] || [ ! -f /usr/local/share/man/man1/other.1 ] || ldconfig -p | grep libdibs; then
+        echo "left: $left"
+        return 1
+    fi
+}
+settings_of_git() { # `make` and its scripts run git only when asked
+    [ "$(make -C "$SOURCE" --no-print-directory -n hooks)" = "git config core.hooksPath .githooks" ] || return 1
+    ! grep -rn 'git config' "$SOURCE/tools" "$SOURCE/.ci" "$SOURCE/meson.build"
+}
 has_version() { "$(find "$root" -path '*/bin/dibs')" version | grep -qF "$(with_pkg_config --modversion)"; }
 
+if [ $# -gt 0 ]; then # by in_real_place
+    cd "$SOURCE" && "$1"
+    exit
+fi
 check "meson install puts a copy under DESTDIR" install_copy
 check "programs, library, header, pkg-config file, man page, completions and schema are there" is_complete
 check "every public header is installed" has_all_headers
@@ -84,4 +124,12 @@ check "the example's claim is gone after its release" left_nothing
 check "a program that dibs executes is missing: dibs says which, and where it belongs" says_what_is_missing
 check "it is found beside dibs, through a link" finds_program_beside
 check "a PREFIX with blanks in it stays one" takes_blanks
+if [ "$(id -u)" -ne 0 ]; then
+    skip_case "the README's example in C builds and runs after an install to /usr/local" "not root"
+    skip_case "an uninstall removes all that was installed and nothing else" "not root"
+else
+    check "the README's example in C builds and runs after an install to /usr/local" in_real_place readme_example
+    check "an uninstall removes all that was installed and nothing else" in_real_place uninstalled
+fi
+check "only 'make hooks' changes a setting of git" settings_of_git
 done_testing

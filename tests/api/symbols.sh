@@ -28,7 +28,7 @@ loads_nothing_late() { # it would need these functions
 }
 is_hardened() {
     local program
-    for program in "$DIBS" "$DIBS-serve" "$DIBS-kube"; do
+    for program in "$DIBS" "$DIBS-serve" "$DIBS-serve-etcd" "$DIBS-kube"; do
         readelf -hW "$program" | grep -q 'Type:.*DYN' || { echo "$program: not PIE"; return 1; }
         readelf -dW "$program" | grep -qE 'BIND_NOW|FLAGS_1.*NOW' || { echo "$program: no full RELRO"; return 1; }
         readelf -lW "$program" | grep -q GNU_RELRO || { echo "$program: no RELRO"; return 1; }
@@ -43,6 +43,7 @@ if [ "${DIBS_TEST_SANITIZE:-none}" = none ]; then
     check "the library exports nothing beside its version node" nothing_unversioned
     check "the library needs SQLite, jansson, libfyaml, libm and libc alone" needs_only "$BUILD/libdibs.so" sqlite3 jansson fyaml m c
     check "the library loads nothing at run time" loads_nothing_late "$BUILD/libdibs.so"
+    check "the daemon of one host needs no libcurl" needs_only "$DIBS-serve" sqlite3 jansson fyaml microhttpd gnutls m c
 fi
 if [ "${DIBS_TEST_STATIC:-no}" = yes ]; then
     check "dibs makes the dynamic linker load nothing but libc and libm" needs_only "$DIBS" m c

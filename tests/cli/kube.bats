@@ -455,6 +455,8 @@ END
     refused 2 kube inject "$T/web.yaml"
     says "$T/web.yaml:9:25: 3 pods in the host's network"
     says 'RoleScoped'
+    says 'dibs kube install --print --ledger etcd://HOST:2379/NAME | kubectl apply -f -'
+    [ "$(dibs kube install --print --ledger etcd://HOST:2379/NAME | grep -c '^kind: MutatingWebhookConfiguration')" = 1 ]
     made_no_ledger
     deployment PodScoped false | dibs kube inject - >/dev/null 2>"$T/err"
     grep -q 'standard input:9:25: all pods .* the same PodScoped ports' "$T/err"

@@ -182,21 +182,21 @@ static void a_claim_made_and_released_in_one_group_leaves_nothing(void **state)
     struct t_ledger *t = *state;
     struct ledger_want want = want_port(&port, "g/one");
     dibs_claim claim = { 0 };
-    uint32_t count = 0;
     size_t n = 0;
 
     t_begin(t, t->ledger);
     ASSERT_OK(ask(t, &want, 1, NULL, &claim), &t->err);
     struct ledger_seen seen = t_seen(&claim);
-    ASSERT_OK(ledger_sighted(t->ledger, &t->call, &seen, 1, &count, &t->err), &t->err);
+    struct sighting_record sighting = { .seen = seen };
+    ASSERT_OK(ledger_sighted(t->ledger, &t->call, &sighting, 1, &t->err), &t->err);
     ASSERT_OK(ledger_not_leaked(t->ledger, &t->call, &seen.id, 1, &t->err), &t->err);
     ASSERT_OK(
         ledger_end(t->ledger, &t->call, &(struct ledger_ending){ &seen, 1, LEDGER_END_RELEASE }, &n, &t->err),
         &t->err);
     ASSERT_OK(t_commit(t, NULL), &t->err);
     assert_int_equal(count_claims(t), 0);
-    ASSERT_OK(ledger_sighted(t->ledger, &t->call, &seen, 1, &count, &t->err), &t->err);
-    assert_int_equal(count, 1);
+    ASSERT_OK(ledger_sighted(t->ledger, &t->call, &sighting, 1, &t->err), &t->err);
+    assert_int_equal(sighting.count, 1);
 }
 
 static void a_key_gives_the_same_claims_again(void **state)

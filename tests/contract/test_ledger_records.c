@@ -260,11 +260,81 @@ static void the_creation_and_the_removal_of_a_pool_are_events(void **state)
     assert_string_equal(events.item[0].name, "gpu");
 }
 
-static dibs_status t_sighted(struct t_ledger *t, const dibs_claim *claim, uint32_t *count)
+static struct sighting_record sighted(struct t_ledger *t, const dibs_claim *claim)
 {
-    struct ledger_seen seen = t_seen(claim);
+    struct sighting_record row = { .seen = t_seen(claim) };
 
-    return ledger_sighted(t->ledger, &t->call, &seen, 1, count, &t->err);
+    ASSERT_OK(ledger_sighted(t->ledger, &t->call, &row, 1, &t->err), &t->err);
+    return row;
+}
+
+static void the_time_of_the_first_sighting_stays(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "*");
+    dibs_claim got = t_must(t, &want, 26001);
+    int64_t since_ms = t->call.now.boot_ms;
+
+    for (uint32_t i = 1; i <= 3; i++, t->call.now.boot_ms += 1000)
+        assert_int_equal(sighted(t, &got).since_ms, since_ms);
+    t->call.now.boot_ms = 1000; /* a reboot: the clock begins again, and so does the time */
+    assert_int_equal(sighted(t, &got).since_ms, 1000);
+    t->call.now.boot_ms = 2000;
+    ASSERT_OK(ledger_transfer(t->ledger, &t->call, t_seen(&got), &want.claim, &got, &t->err), &t->err);
+    assert_int_equal(sighted(t, &got).since_ms, 2000); /* another generation */
+    t->call.now.boot_ms = 3000;
+    ASSERT_OK(ledger_not_leaked(t->ledger, &t->call, &got.id, 1, &t->err), &t->err);
+    assert_int_equal(sighted(t, &got).since_ms, 3000);
+}
+
+/* ---- facts about a Kubernetes cluster ---- */
+
+static uint32_t quota_of(struct t_ledger *t, const char *subject)
+{
+    struct fact_record fact = { 0 };
+
+    (void) snprintf(fact.subject, sizeof fact.subject, "%s", subject);
+    return ledger_fact(t->ledger, &t->call, &fact, &t->err) == DIBS_OK ? fact.quota : UINT32_MAX;
+}
+
+static void quotas_are_those_of_the_last_list_alone(void **state)
+{
+    struct t_ledger *t = *state;
+    static const struct fact_record first[] = { { .subject = "ns:a", .quota = 5 },
+                                                { .subject = "ns:b", .quota = 0 } };
+    static const struct fact_record second[] = { { .subject = "ns:b", .quota = 7 },
+                                                 { .subject = "ns:c", .quota = DIBS_PORT_MAX } };
+
+    ASSERT_OK(ledger_set_quotas(t->ledger, &t->call, first, 2, &t->err), &t->err);
+    assert_int_equal(quota_of(t, "ns:a"), 5);
+    assert_int_equal(quota_of(t, "ns:b"), 0);
+    ASSERT_OK(ledger_set_quotas(t->ledger, &t->call, second, 2, &t->err), &t->err);
+    assert_int_equal(quota_of(t, "ns:a"), UINT32_MAX);
+    assert_int_equal(quota_of(t, "ns:b"), 7);
+    assert_int_equal(quota_of(t, "ns:c"), DIBS_PORT_MAX);
+    ASSERT_OK(ledger_set_quotas(t->ledger, &t->call, NULL, 0, &t->err), &t->err);
+    assert_int_equal(quota_of(t, "ns:b"), UINT32_MAX);
+}
+
+static void only_named_claims_of_the_caller_are_counted(void **state)
+{
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want("shop/web", "*");
+    struct ledger_want unnamed = t_want(NULL, "*");
+    struct ledger_want theirs = t_want("shop/api", "*");
+    uint32_t n = 9;
+
+    ASSERT_OK(ledger_count(t->ledger, &t->call, &n, &t->err), &t->err);
+    assert_int_equal(n, 0);
+    t_of_other(&theirs);
+    dibs_claim got = t_must(t, &want, 26001);
+    (void) t_must(t, &unnamed, 26002);
+    (void) t_must(t, &theirs, 26003);
+    ASSERT_OK(ledger_count(t->ledger, &t->call, &n, &t->err), &t->err);
+    assert_int_equal(n, 1);
+    (void) t_end(t, &got, LEDGER_END_RELEASE); /* its name is only remembered */
+    ASSERT_OK(ledger_count(t->ledger, &t->call, &n, &t->err), &t->err);
+    assert_int_equal(n, 0);
 }
 
 static void sightings_count_for_one_generation(void **state) /* W4 */
@@ -273,18 +343,13 @@ static void sightings_count_for_one_generation(void **state) /* W4 */
     struct ledger_want want = t_want(NULL, "*");
     dibs_claim got = t_must(t, &want, 26001);
     dibs_claim next = { 0 };
-    uint32_t count = 0;
 
-    for (uint32_t i = 1; i <= 3; i++) {
-        ASSERT_OK(t_sighted(t, &got, &count), &t->err);
-        assert_int_equal(count, i);
-    }
+    for (uint32_t i = 1; i <= 3; i++)
+        assert_int_equal(sighted(t, &got).count, i);
     ASSERT_OK(ledger_not_leaked(t->ledger, &t->call, &got.id, 1, &t->err), &t->err);
-    ASSERT_OK(t_sighted(t, &got, &count), &t->err);
-    assert_int_equal(count, 1);
+    assert_int_equal(sighted(t, &got).count, 1);
     ASSERT_OK(ledger_transfer(t->ledger, &t->call, t_seen(&got), &want.claim, &next, &t->err), &t->err);
-    ASSERT_OK(t_sighted(t, &next, &count), &t->err);
-    assert_int_equal(count, 1); /* the grace begins again */
+    assert_int_equal(sighted(t, &next).count, 1); /* the grace begins again */
     assert_int_equal(t_end(t, &next, LEDGER_END_LEAK), 1);
 }
 
@@ -380,7 +445,10 @@ int main(int argc, char **argv)
         CASE(restoring_is_all_or_nothing_and_idempotent),
         CASE(pools_are_kept_listed_and_removed_when_empty),
         CASE(the_creation_and_the_removal_of_a_pool_are_events),
+        CASE(quotas_are_those_of_the_last_list_alone),
+        CASE(only_named_claims_of_the_caller_are_counted),
         CASE(sightings_count_for_one_generation),
+        CASE(the_time_of_the_first_sighting_stays),
         CASE(upkeep_drops_old_events_names_and_marks),
         CASE(an_unknown_scheme_is_refused),
     };

@@ -261,7 +261,7 @@ has_lag() { # its own change has come back
     json 'd == {"imported": 1}'
 }
 
-@test "repair restores used ports, reports errors, and drops a leak at its third sighting" {
+@test "repair restores used ports, reports errors, and drops a leak after its grace" {
     cluster
     ok pool set k8s --ranges 17600-17699 --scope cluster
     printf '17600 one\n17601 two\n17600 three\n18000 four\n' >"$T/seen"
@@ -269,12 +269,12 @@ has_lag() { # its own change has come back
     json 'sorted(i["kind"] for i in d) == ["duplicate", "out-of-range", "restored", "restored"]'
     ok ls --json
     json 'sorted(c["port"] for c in d) == [17600, 17601]'
-    for _ in 1 2; do
+    for _ in 1 2 3 4; do
         ok repair --pool k8s --observed /dev/null
         ok ls --json
         json 'len(d) == 2'
     done
-    ok repair --pool k8s --observed /dev/null
+    ok repair --pool k8s --observed /dev/null --grace 1ms
     ok ls --json
     json 'd == []'
 }

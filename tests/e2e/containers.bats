@@ -236,6 +236,32 @@ reaps() { # reaps COUNT COMMAND...
     reaps 1 dibs
 }
 
+@test "a user's own daemon frees the ports of a container with its own network once its processes are gone" {
+    local container
+    needs curl unshare
+    public_folder
+    export SOCKET=$PUBLIC/dibs.sock DIBS_LEDGER=sqlite:$PUBLIC/state.64101/ledger.db
+    start setpriv --reuid=64101 --regid=64101 --clear-groups env DIBS_SOCKET=none "$PUBLIC/dibs" serve --socket "$SOCKET"
+    claims() { curl -sf --unix-socket "$SOCKET" http://dibs/v1/claims | grep -o '"name":"[^"]*"' | sort | tr -d '\n'; }
+    have() { [ "$(claims)" = "$1" ]; }
+    wait_until 10 test -S "$SOCKET"
+    # shellcheck disable=SC2016 # for the shell there
+    start setpriv --reuid=64101 --regid=64101 --clear-groups env DIBS_SOCKET="$SOCKET" PUBLIC="$PUBLIC" \
+        unshare --user --map-root-user --net --pid --fork --kill-child --mount-proc bash -c 'cd "$PUBLIC"
+            port=$("$PUBLIC/dibs" claim /lease --ttl 1s --address 127.0.0.1)
+            ip link set lo up
+            "$PUBLIC/dibs" run -p /process -- sleep 600 &
+            exec python3 -c "import socket, sys, time; s = socket.create_server((\"127.0.0.1\", int(sys.argv[1]))); time.sleep(600)" "$port"'
+    container=$STARTED
+    wait_until 10 have '"name":"lease""name":"process"'
+    sleep 1.5 # the lease is over, and its socket stays
+    curl -sf --unix-socket "$SOCKET" --json '{}' http://dibs/v1/reap
+    have '"name":"lease""name":"process"'
+    end_process "$container"
+    has_none() { curl -sf --unix-socket "$SOCKET" http://dibs/v1/claims | grep -qF '"claims":[]'; }
+    wait_until 10 has_none
+}
+
 @test "a container whose init has died is dead, also while its starter has not noticed" {
     local sandbox starter
     container

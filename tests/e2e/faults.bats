@@ -219,11 +219,11 @@ reads_only() { # COMMAND
 @test "a ledger of an older format that cannot be brought up to date is read as it is" {
     disk_start -t tmpfs -o size=1m dibs
     furnish_nine there
-    in_sandbox "$SANDBOX" sqlite3 "$T/disk/ledger.db" 'ALTER TABLE claims DROP COLUMN env;
+    in_sandbox "$SANDBOX" sqlite3 "$T/disk/ledger.db" 'ALTER TABLE sightings DROP COLUMN since_ms; ALTER TABLE claims DROP COLUMN env;
         ALTER TABLE claims DROP COLUMN keeper; ALTER TABLE claims DROP COLUMN run; ALTER TABLE pools DROP COLUMN rebuilt;
         PRAGMA user_version=1003'
     in_sandbox "$SANDBOX" mount -o remount,ro "$T/disk"
-    [ "$(there ls --all --names | grep -c web/)" = 9 ]
+    reads_only there
     in_sandbox "$SANDBOX" mount -o remount,rw "$T/disk"
     [ "$(there ls --all --names | grep -c web/)" = 9 ]
 }
@@ -546,7 +546,7 @@ after_fix() {
     : >"$T/ledger.db"
     run dibs claim web --keep
     assert_status 0
-    [ "$(sql 'PRAGMA user_version')" = 1005 ]
+    [ "$(sql 'PRAGMA user_version')" = 1006 ]
 }
 
 @test "an emptied file beside a log that still has the claims is damage, not a new ledger" {

@@ -28,7 +28,7 @@ PATIENCE_S = 60  # a machine may stand still for seconds
 IDLE_S = 20  # the server closes what was not used for longer
 LONG = os.environ.get("DIBS_TEST_LONG") == "1"
 PORTS = {"allocations": [{"name": "http", "env": "PORT"}]}
-PLURALS = {"Pod": "/api/v1/namespaces/{}/pods", "Service": "/api/v1/namespaces/{}/services",
+PLURALS = {"Namespace": "/api/v1/namespaces", "Pod": "/api/v1/namespaces/{}/pods", "Service": "/api/v1/namespaces/{}/services",
            "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
            "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
            "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets", "Job": "/apis/batch/v1/namespaces/{}/jobs",
@@ -384,6 +384,44 @@ def case_groups(world):
     until("the role's, too", lambda: not world.claims())
 
 
+def case_quota(world):
+    """A namespace gets no more than its quota, also if its pods are refused after their admission; others go on."""
+    pool = ["--start-port", "20000", "--port-range", "40"]
+    world.hook("hook", *pool)
+    world.register()
+    world.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "greedy", "annotations": {"dibs.dev/quota": "3"}}})
+    controller = world.controller(flags=pool)
+
+    def post(name, ns, config=PORTS):
+        return world.call("POST", world.path("Pod", ns), pod(name, config))
+
+    until("its quota counts", lambda: post("big", "greedy", {"allocations": [
+        {"name": "http", "env": "PORT", "count": 4}]})[1].get("message", "").find("is 3 ports: it has 0") > 0)
+    # Names that exist: each pod is admitted, gets a port, and is refused by the API server itself.
+    world.create(pod("one"), "greedy")
+    codes = [post("one", "greedy")[0] for _ in range(6)]
+    assert codes == [409, 409, 403, 403, 403, 403], codes
+    status, got = post("more", "greedy")
+    assert status == 403 and "is 3 ports: it has 3" in got["message"] and "needs 1 more" in got["message"], got
+    # Another namespace has a quarter of the pool.
+    status, got = post("big", "calm", {"allocations": [{"name": "http", "env": "PORT", "count": 11}]})
+    assert status == 403 and "is 10 ports: it has 0" in got["message"], got
+    world.create(pod("big", {"allocations": [{"name": "http", "env": "PORT", "count": 10}]}), "calm")
+    # A quota that changes is followed; what the namespace has stays.
+    world.patch("Namespace", "greedy", {"metadata": {"annotations": {"dibs.dev/quota": "4"}}})
+    until("the new quota counts", lambda: post("more", "greedy")[0] == 201)
+    world.patch("Namespace", "greedy", {"metadata": {"annotations": {"dibs.dev/quota": "0"}}})
+    until("the newest quota counts", lambda: "is 0 ports: it has 4" in post("none", "greedy")[1].get("message", ""))
+    assert len(world.of(world.claims(), "ns:greedy")) == 4
+    world.patch("Namespace", "greedy", {"metadata": {"annotations": {"dibs.dev/quota": "many"}}})
+    until("a quota that is no number is none", lambda: post("third", "greedy")[0] == 201)
+    # One replica without quotas.
+    world.hook("free", *pool, "--no-quota")
+    world.register("free")
+    world.create(pod("all", {"allocations": [{"name": "http", "env": "PORT", "count": 12}]}, labels={"hook": "free"}), "vast")
+    controller.stop()
+
+
 def case_observed(world):
     controller = one_cluster(world)
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "front"},
@@ -394,6 +432,11 @@ def case_observed(world):
     foreign["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 20009}]
     world.create(foreign)
     until("they are declared", lambda: {c["port"] for c in world.claims() if not c["exclusive"]} == {20007, 20008, 20009})
+    asks = lambda how: pod(how, {"allocations": [{"name": "http", "env": "PORT", how: 20009}]})
+    status, got = world.call("POST", world.path("Pod", "shop"), asks("port"))
+    assert status == 409 and "port 20009 is used by Pod/foreign without a claim" in got["message"], got
+    assert env(world.create(asks("prefer"))) != 20009
+    world.delete("Pod", "prefer")
     world.order(insert=[assigned("shop", "late", 20008)])  # which the Service has
     world.dibs_does("pool", "set", "kube", "--ranges", "20000-29999,31000-31009")
     until("a pool that has grown is used", lambda: 31000 in {c["port"] for c in world.claims() if not c["exclusive"]})

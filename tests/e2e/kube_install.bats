@@ -162,7 +162,7 @@ assert sorted(21000 <= c["port"] < 21050 for c in json.load(sys.stdin)) == [True
     needs dpkg-query readelf
     [ "${DIBS_TEST_SANITIZE:-none}" = none ] || skip "the sanitizer brings libraries of its own"
     local libraries package
-    mapfile -t libraries < <(readelf -d "$DIBS-serve" "$DIBS-kube" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort -u)
+    mapfile -t libraries < <(readelf -d "$DIBS-serve-etcd" "$DIBS-kube" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort -u)
     dpkg-query -S "${libraries[@]/#/*/}" | cut -d: -f1 | sort -u | grep -vE '^lib(c6|gcc)' >"$T/packages"
     [ "$(wc -l <"$T/packages")" -ge 6 ]
     while read -r package; do

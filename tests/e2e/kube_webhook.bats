@@ -64,6 +64,8 @@ claims = json.load(open(sys.argv[1]))
 claims = claims.get("claims", claims) if isinstance(claims, dict) else claims
 ports = [c["port"] for c in claims]
 assert len(ports) == len(set(ports)) == 500, (len(ports), len(set(ports)))
+# No longer than the API server may take, with half as much again: refused pods hold their ports for as long.
+assert {c["holder"]["ttl_ms"] for c in claims} == {90000}
 PY
 }
 
@@ -152,6 +154,21 @@ is_asked() {
     [[ $output == *'has no option --tls-key'* ]]
     run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" --strategy random --check-config
     [ "$status" -eq 0 ]
+}
+
+@test "RBG's flags and their defaults are accepted" {
+    local flags=(--enable-port-allocator=true --port-allocate-strategy=random --start-port=30000 --port-range=5000)
+    run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" "${flags[@]}" --check-config
+    [ "$status" -eq 0 ]
+    run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" --port-allocate-strategy best
+    [ "$status" -eq 2 ]
+    [[ $output == *'unsupported port allocator strategy: best'* ]]
+    run "$DIBS" kube webhook --strategy random --port-allocate-strategy random
+    [ "$status" -eq 2 ]
+    [[ $output == *"'--strategy' is given twice"* ]]
+    run "$DIBS" kube install --print --ledger etcd://127.0.0.1:1/x "${flags[@]:1}"
+    [ "$status" -eq 0 ]
+    [[ $output == *'strategy: "random"'* || $output == *'strategy: random'* ]]
 }
 
 @test "a check writes nothing, and a replica that asks for another pool than there is does not start" {

@@ -350,19 +350,20 @@ time.sleep(600)' "$T/ledger.db" "$T/locked"
 }
 
 @test "a ledger of an older format is taken over with all its claims" {
-    for version in 1003 1004; do
+    for version in 1003 1004 1005; do
         rm -f "$T"/ledger.db*
         start_sleeper
         owner=$STARTED
         dibs claim -n 20 kept --keep >"$T/ports"
         dibs claim -n 5 held --pid "$owner" >>"$T/ports"
         dibs claim -n 5 leased --ttl 1h >>"$T/ports"
-        sql 'ALTER TABLE claims DROP COLUMN keeper; ALTER TABLE claims DROP COLUMN run; ALTER TABLE pools DROP COLUMN rebuilt'
+        sql 'ALTER TABLE sightings DROP COLUMN since_ms'
+        [ $version -ge 1005 ] || sql 'ALTER TABLE claims DROP COLUMN keeper; ALTER TABLE claims DROP COLUMN run; ALTER TABLE pools DROP COLUMN rebuilt'
         [ $version -ge 1004 ] || sql 'ALTER TABLE claims DROP COLUMN env'
         sql "PRAGMA user_version=$version"
         serve_start
         diff <(ports) <(sort -n "$T/ports")
-        [ "$(sql 'PRAGMA user_version')" = 1005 ]
+        [ "$(sql 'PRAGMA user_version')" = 1006 ]
         end_process "$owner"
         wait_until 10 has_claims 25
         serve_stop
@@ -441,6 +442,55 @@ serve_tls() {
     is_logged "$T/tokens:2"
     [ "$(over_tcp "$OTHER")" = 200 ]
     [ "$(over_tcp "$TOKEN")" = 401 ]
+}
+
+@test "a wrong token is logged with its sender, and answered late" {
+    tokens "uid:0 $TOKEN"
+    serve_tls
+    [ "$(curl -s -o "$T/body" -w '%{http_code}' --cacert "$T/a.pem" "https://127.0.0.1:$PORT/v1/daemon")" = 401 ]
+    if is_logged 'unknown token'; then false; fi # none is no wrong one
+    for _ in 1 2 3; do [ "$(over_tcp "$OTHER")" = 401 ]; done
+    is_logged 'level=warning msg="an unknown token was refused" from=127.0.0.1 since_start=1'
+    if is_logged "$OTHER"; then false; fi
+    run python3 - "$PORT" "$OTHER" "$TOKEN" <<'END'
+import socket, ssl, sys
+context = ssl._create_unverified_context()
+def send(token):
+    client = context.wrap_socket(socket.create_connection(("127.0.0.1", int(sys.argv[1])), 20))
+    client.sendall(b"GET /v1/daemon HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n" % token.encode())
+    return client
+wrong, right = send(sys.argv[2]), send(sys.argv[3])
+print(right.recv(12).decode())
+wrong.setblocking(False)
+try:
+    print(wrong.recv(12).decode())
+except ssl.SSLWantReadError:
+    print("not yet")
+wrong.settimeout(20)
+print(wrong.recv(12).decode())
+END
+    assert_status 0
+    [ "${lines[*]}" = "HTTP/1.1 200 not yet HTTP/1.1 401" ]
+}
+
+@test "connections without a token do not keep the users with one out" {
+    tokens "uid:0 $TOKEN"
+    serve_tls
+    run timeout 60 python3 - "$PORT" "$TOKEN" <<'END'
+import resource, select, socket, ssl, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (2048, 2048))
+address = ("127.0.0.1", int(sys.argv[1]))
+silent = [socket.create_connection(address, 20) for _ in range(1100)]  # more than the connections of one user
+client = ssl._create_unverified_context().wrap_socket(socket.create_connection(address, 20))
+client.sendall(b"GET /v1/daemon HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n" % sys.argv[2].encode())
+print(client.recv(12).decode())
+poll = select.poll()
+for s in silent:
+    poll.register(s, select.POLLIN)
+print(len(silent) - len(poll.poll(0)) <= 256)  # the others were closed
+END
+    assert_status 0
+    [ "${lines[*]}" = "HTTP/1.1 200 True" ]
 }
 
 @test "a reload with one thing wrong changes nothing, whichever it is" {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Rights of users at a daemon: two real users, root on the public and on the admin socket, root of another pid
 # namespace.
+# shellcheck disable=SC2030,SC2031,SC2034 # every test is a subshell; the support files read variables
 load ../support/dibs
 load ../support/sandbox
 load ../support/serve
@@ -182,6 +183,49 @@ claim_as() {
     SOCKET_DIR=$PUBLIC serve_start --quota 3
     ask_as 65534 --json '{}' /v1/claims
     assert_code 507
+}
+
+@test "subordinate uids have the quota and the connections of their owner, also when the file changes" {
+    serve_stop
+    echo 65534:700000:100 >"$T/subuid"
+    sandbox_start
+    in_sandbox "$SANDBOX" mount --bind "$T/subuid" /etc/subuid
+    SOCKET=$PUBLIC/sub.sock
+    DIBS_SOCKET=none start_in_sandbox "$SANDBOX" "$DIBS" serve --socket "$SOCKET" --quota 3 2>>"$T/serve.log"
+    DAEMON=$STARTED
+    wait_until 10 serve_answers
+    claim_as 65534 a/1
+    claim_as 700000 a/2
+    claim_as 700099 a/3
+    for uid in 65534 700000 700042; do
+        ask_as "$uid" --json '{}' /v1/claims
+        assert_code 507
+    done
+    claim_as 700100 a/4
+    # 1,024 connections are one user's limit: half of them by each of two uids, all under work.
+    run python3 - "$SOCKET" <<'END'
+import os, resource, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (2048, 2048))
+def ask(uid, text):
+    os.seteuid(uid)
+    try:
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(sys.argv[1])
+        client.sendall(text)
+        return client
+    finally:
+        os.seteuid(0)
+get = b"GET /v1/%s HTTP/1.1\r\nHost: dibs\r\n\r\n"
+waiting = [ask(uid, get % b"events?since=99999&wait=60s") for uid in (700000, 700001) for _ in range(512)]
+for uid in (65534, 700002, 700100):
+    answer = ask(uid, get % b"daemon").recv(100)
+    print(uid, answer.split()[1].decode())
+END
+    assert_status 0
+    [ "${lines[*]}" = "65534 429 700002 429 700100 200" ]
+    echo 65534:800000:100 >"$T/subuid"
+    is_free() { ask_as 700000 --json '{}' /v1/claims && assert_code 201; }
+    wait_until 10 is_free
 }
 
 @test "at the quota's limit what makes no claim more still goes through" {

@@ -110,6 +110,7 @@ AGAIN(name, struct name_record)
 AGAIN(pool, dibs_pool)
 AGAIN(answer, struct answer_record)
 AGAIN(sighting, struct sighting_record)
+AGAIN(fact, struct fact_record)
 AGAIN(header, struct ledger_header)
 AGAIN(number, uint64_t)
 AGAIN(boot, struct node_boot)
@@ -128,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static bool (*const again[])(struct etcd_bytes, struct bytes *) = {
         again_block,    again_tail,   again_events, again_name,  again_pool, again_answer,
-        again_sighting, again_header, again_number, again_ports, again_boot,
+        again_sighting, again_header, again_number, again_ports, again_boot, again_fact,
     };
     struct bytes once = { 0 };
     struct bytes twice = { 0 };

@@ -182,6 +182,17 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
     return remove(path);
 }
 
+void member_lose_data(struct cluster *c, size_t i)
+{
+    char data[sizeof c->dir + 16] = "";
+
+    member_kill(c, i);
+    (void) snprintf(data, sizeof data, "%s/m%zu", c->dir, i);
+    assert_int_equal(nftw(data, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+    member_begin(c, i);
+    cluster_wait(&c->config);
+}
+
 void cluster_close(struct cluster *c)
 {
     if (!c)

@@ -44,6 +44,8 @@ void member_begin(struct cluster *c, size_t i);
 void member_kill(struct cluster *c, size_t i);
 void member_freeze(const struct cluster *c, size_t i);
 void member_thaw(const struct cluster *c, size_t i);
+/* Start the only member of a cluster again, without its data. */
+void member_lose_data(struct cluster *c, size_t i);
 
 /* The URL of all members, and what is behind them. */
 void cluster_url(const struct cluster *c, const char *tail, char *out, size_t size);

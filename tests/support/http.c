@@ -111,7 +111,11 @@ struct world *w_open(const struct http_limits *limits)
     struct world *w = calloc(1, sizeof *w);
 
     assert_non_null(w);
-    w->handler = (struct http_handler){ w, w_connected, w_disconnected, w_requested, w_abandoned };
+    w->handler = (struct http_handler){ .ctx = w,
+                                        .connected = w_connected,
+                                        .disconnected = w_disconnected,
+                                        .requested = w_requested,
+                                        .abandoned = w_abandoned };
     w->listening = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     w->address.sun_family = AF_UNIX;
     w->address_size = sizeof w->address;

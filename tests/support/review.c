@@ -5,7 +5,7 @@
 #include "lib/handle.h"
 
 static const struct admission_template templates[] = { { "RoleInstance", "spec.components[].template" } };
-const struct admission_options options = {
+struct admission_options options = {
     .pool = "kube", .pending_ms = 300000, .templates = templates, .n_templates = 1
 };
 static size_t n_claims;
@@ -23,6 +23,11 @@ dibs *open_pool(struct engine *e, const char *ranges)
 
 struct asked *review(dibs *handle, const char *operation, const char *more)
 {
+    return review_of(handle, "{\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"}", operation, more);
+}
+
+struct asked *review_of(dibs *handle, const char *kind, const char *operation, const char *more)
+{
     static char text[65536];
     struct asked *out = calloc(1, sizeof *out);
     struct admission a = { 0 };
@@ -32,9 +37,8 @@ struct asked *review(dibs *handle, const char *operation, const char *more)
     int n = snprintf(
         text, sizeof text,
         "{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"request\":{\"uid\":\"u-1\","
-        "\"kind\":{\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"},\"namespace\":\"shop\","
-        "\"operation\":\"%s\",%s}}",
-        operation, more);
+        "\"kind\":%s,\"namespace\":\"shop\",\"operation\":\"%s\",%s}}",
+        kind, operation, more);
     assert_true(n > 0 && (size_t) n < sizeof text);
     ASSERT_OK(admission_begin(&options, text, (size_t) n, &a, &err), &err);
     assert_string_equal(a.review.uid, "u-1");
@@ -43,7 +47,9 @@ struct asked *review(dibs *handle, const char *operation, const char *more)
     out->is_allowed = a.verdict.is_allowed;
     out->code = a.verdict.code;
     (void) snprintf(out->message, sizeof out->message, "%s", a.verdict.message);
-    (void) snprintf(out->warning, sizeof out->warning, "%s", a.verdict.warning);
+    for (size_t i = 0; i < a.verdict.warnings.n; i++)
+        (void) snprintf(out->warning + strlen(out->warning), sizeof out->warning - strlen(out->warning),
+                        "%s%s", i ? "\n" : "", a.verdict.warnings.text[i]);
     if (a.verdict.patch.n > 0)
         (void) snprintf(out->patch, sizeof out->patch, "%.*s", (int) a.verdict.patch.n, a.verdict.patch.at);
     admission_done(&a);

@@ -12,13 +12,13 @@
 #define HTTP "{\\\"allocations\\\":[{\\\"name\\\":\\\"http\\\",\\\"env\\\":\\\"PORT\\\"}]}"
 #define BODY "\"spec\":{\"containers\":[{\"name\":\"main\"}]}"
 
-extern const struct admission_options options; /* pool "kube", five minutes pending */
+extern struct admission_options options; /* pool "kube", five minutes pending, no quotas */
 
 struct asked {
     bool is_allowed;
     int code;
     char message[DIBS_ERR_MSG_MAX];
-    char warning[256];
+    char warning[REVIEW_WARNINGS_MAX * REVIEW_WARNING_MAX]; /* all, one per line */
     char patch[16384];
 };
 
@@ -26,6 +26,8 @@ dibs *open_pool(struct engine *e, const char *ranges);
 
 /* `more`: further members of the request. */
 struct asked *review(dibs *handle, const char *operation, const char *more);
+/* Of an object of another kind, {"group","kind"}. */
+struct asked *review_of(dibs *handle, const char *kind, const char *operation, const char *more);
 struct asked *create(dibs *handle, const char *pod);
 
 /* The value that follows `before` in the patch, up to the next quote that is not escaped; "" when it is not

@@ -250,7 +250,7 @@ static void on_changed(void *ctx, const struct etcd_event *events, size_t n, int
     }
 }
 
-static void on_compacted(void *ctx, int64_t revision)
+static void on_cut(void *ctx, int64_t revision)
 {
     (void) ctx;
     fail_msg("nothing was compacted, not at %lld", (long long) revision);
@@ -270,7 +270,7 @@ static void a_spoilt_watch_leaves_nothing_out(void **state)
     struct etcd_watch *watch = NULL;
     const struct etcd_watch_options options = { .key = ETCD_BYTES("heard"),
                                                 .changed = on_changed,
-                                                .compacted = on_compacted,
+                                                .cut = on_cut,
                                                 .connected = on_connected,
                                                 .revision = 1,
                                                 .ctx = &heard };

@@ -323,7 +323,16 @@ static void every_other_record_comes_back(void **state)
     (void) state;
     ROUND_TRIP(tail, tail);
     ROUND_TRIP(header, header);
-    ROUND_TRIP(sighting, sighting);
+    ROUND_TRIP(sighting, sighting); /* as an older dibs writes it */
+    sighting.since_ms = INT64_MIN;
+    struct sighting_record newer = { 0 };
+    struct bytes with_time = { 0 };
+    pack_sighting(&with_time, &sighting);
+    assert_true(unpack_sighting(packed(&with_time), &newer));
+    assert_true(newer.since_ms == INT64_MIN && newer.count == UINT32_MAX);
+    bytes_done(&with_time);
+    static struct fact_record fact = { .cluster = "3f0f7a52-1c2d", .installation = "cd0b61", .quota = 65535 };
+    ROUND_TRIP(fact, fact);
     memset(answer.principal, 'p', DIBS_PRINCIPAL_MAX);
     memset(answer.key, 'k', sizeof answer.key - 1);
     answer.part = answer.n = UINT32_MAX;

@@ -332,7 +332,7 @@ static void on_changed(void *ctx, const struct etcd_event *events, size_t n, int
     w->revision = revision;
 }
 
-static void on_compacted(void *ctx, int64_t revision)
+static void on_cut(void *ctx, int64_t revision)
 {
     (void) ctx;
     (void) revision;
@@ -367,7 +367,7 @@ static void a_watch_logs_in_by_itself(void **state)
     struct etcd_watch *watch = NULL;
     const struct etcd_watch_options options = { .key = ETCD_BYTES("/t/x"),
                                                 .changed = on_changed,
-                                                .compacted = on_compacted,
+                                                .cut = on_cut,
                                                 .connected = on_connected,
                                                 .ctx = &seen };
 

@@ -75,7 +75,7 @@ static void on_changed(void *ctx, const struct etcd_event *events, size_t n, int
     }
 }
 
-static void on_compacted(void *ctx, int64_t revision)
+static void on_cut(void *ctx, int64_t revision)
 {
     struct fixture *f = ctx;
 
@@ -111,7 +111,7 @@ static void watch_prefix(struct fixture *f, const char *prefix, int64_t revision
                                                 .end = etcd_prefix_end(ETCD_BYTES(prefix), end),
                                                 .revision = revision,
                                                 .changed = on_changed,
-                                                .compacted = on_compacted,
+                                                .cut = on_cut,
                                                 .connected = on_connected,
                                                 .ctx = f };
 

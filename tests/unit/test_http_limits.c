@@ -174,7 +174,7 @@ static void more_connections_than_allowed_wait_their_turn(void **state)
     W_UNTIL(w, c_has(c[0], "GET /x []") && c_has(c[1], "GET /x []"));
     for (int i = 0; i < 5; i++)
         w_turn(w, 0);
-    assert_true(http_next_ms(w->server) > 1000); /* who waits keeps nobody busy */
+    assert_true(http_next_ms(w->server) > 500); /* who waits keeps nobody busy */
     assert_int_equal(http_connections(w->server), 2);
     assert_false(c_has(c[2], "GET") || c_has(c[3], "GET"));
     c_close(c[0]);
@@ -184,6 +184,97 @@ static void more_connections_than_allowed_wait_their_turn(void **state)
     c_close(c[2]);
     W_UNTIL(w, c_has(c[3], "GET /x []"));
     c_close(c[3]);
+    w_close(w);
+}
+
+/* ---- idle connections ---- */
+
+/* A connection is idle after a thirtieth of this. */
+static const struct http_limits two_connections = { .max_connections = 2, .max_step_ms = 3000 };
+
+/* "/?as=7" is a request of user 7. */
+static void identify(void *ctx, struct http_request *r)
+{
+    const char *uid = http_query(r, "as", 0);
+
+    (void) ctx;
+    if (uid)
+        assert_true(http_identify(r, (uint32_t) strtoul(uid, NULL, 10)));
+}
+
+static void an_idle_connection_is_closed_for_one_that_waits(void **state)
+{
+    struct world *w = w_open(&two_connections);
+    struct client *c[4] = { c_open(w), c_open(w) };
+
+    (void) state;
+    c_expect(w, c[0], GET("/x"), "GET /x []");
+    c_expect(w, c[1], GET("/x"), "GET /x []");
+    c[2] = c_open(w);
+    c_expect(w, c[2], GET("/x"), "GET /x []");
+    assert_true(c_is_over(c[0])); /* it was idle for longest */
+    assert_false(c_is_over(c[1]));
+    c_send(w, c[1], GET("/later"));
+    W_UNTIL(w, w->n_held == 1);
+    c[3] = c_open(w);
+    c_expect(w, c[3], GET("/x"), "GET /x []");
+    assert_true(c_is_over(c[2]));
+    w_answer(w->held[--w->n_held], 200, "done");
+    c_expect(w, c[1], "", "done"); /* a request under work is none of them */
+    for (int i = 0; i < 4; i++)
+        c_close(c[i]);
+    w_close(w);
+}
+
+static void the_user_with_the_most_connections_loses_an_idle_one(void **state)
+{
+    static const struct http_limits limits = { .max_connections = 3, .max_step_ms = 3000 };
+    struct world *w = w_open(&limits);
+    struct client *c[4] = { 0 };
+
+    (void) state;
+    w->handler.arriving = identify;
+    for (int i = 0; i < 3; i++) {
+        c[i] = c_open(w);
+        c_expect(w, c[i], i == 0 ? GET("/x?as=1") : GET("/x?as=2"), "GET /x");
+    }
+    c[3] = c_open(w);
+    c_expect(w, c[3], GET("/x?as=3"), "GET /x");
+    assert_true(c_is_over(c[1])); /* its user has two; the other's is older */
+    assert_false(c_is_over(c[0]) || c_is_over(c[2]));
+    for (int i = 0; i < 4; i++)
+        c_close(c[i]);
+    w_close(w);
+}
+
+static void a_user_at_the_limit_loses_an_idle_connection_of_its_own(void **state)
+{
+    static const struct http_limits limits = { .max_per_user = 2, .max_step_ms = 3000 };
+    struct world *w = w_open(&limits);
+    struct client *other = c_open(w);
+    struct client *c[2] = { 0 };
+    bool is_served = false;
+
+    (void) state;
+    w->handler.arriving = identify;
+    c_expect(w, other, GET("/x?as=77"), "GET /x");
+    for (int i = 0; i < 2; i++) {
+        c[i] = c_open(w);
+        c_expect(w, c[i], GET("/x"), "GET /x []");
+    }
+    for (int64_t until = clock_monotonic_ms() + W_WAIT_MS; !is_served && clock_monotonic_ms() < until;) {
+        struct client *fresh = c_open(w);
+
+        c_send(w, fresh, GET("/x"));
+        W_UNTIL(w, c_has(fresh, "HTTP/1.1 "));
+        is_served = c_has(fresh, "GET /x []"); /* 429 until one is idle */
+        c_close(fresh);
+    }
+    assert_true(is_served && c_is_over(c[0]));
+    assert_false(c_is_over(c[1]) || c_is_over(other));
+    c_close(c[0]);
+    c_close(c[1]);
+    c_close(other);
     w_close(w);
 }
 
@@ -431,6 +522,9 @@ int main(void)
         cmocka_unit_test(a_client_that_does_not_read_its_answer_is_disconnected),
         cmocka_unit_test(a_request_under_work_may_take_its_time),
         cmocka_unit_test(more_connections_than_allowed_wait_their_turn),
+        cmocka_unit_test(an_idle_connection_is_closed_for_one_that_waits),
+        cmocka_unit_test(the_user_with_the_most_connections_loses_an_idle_one),
+        cmocka_unit_test(a_user_at_the_limit_loses_an_idle_connection_of_its_own),
         cmocka_unit_test(one_user_cannot_take_all_connections),
         cmocka_unit_test(one_user_has_a_few_large_requests_under_way),
         cmocka_unit_test(a_refused_client_is_closed),

@@ -266,6 +266,47 @@ static void callers_over_tcp_are_one_user_together(void **state)
         c_close(c[i]);
 }
 
+static void identify(void *ctx, struct http_request *r)
+{
+    (void) ctx;
+    if (strcmp(http_path(r), "/known") == 0)
+        assert_true(http_identify(r, 1000));
+}
+
+static void callers_without_a_user_have_a_bound_and_a_deadline_of_their_own(void **state)
+{
+    static const struct http_limits limits = { .max_per_user = 4, .max_unknown = 2, .max_unknown_ms = 300 };
+    struct world *w = w_open(&limits);
+    struct client *known[2] = { 0 };
+    struct client *silent[3] = { 0 };
+    uint16_t port = 0;
+
+    (void) state;
+    w->handler.arriving = identify;
+    ASSERT_OK(http_listen(w->server, listen_on_tcp(&port), w, false, &w->err), &w->err);
+    for (int i = 0; i < 3; i++) {
+        silent[i] = connect_to(port);
+        W_UNTIL(w, w->n_connected == (size_t) i + 1);
+    }
+    W_UNTIL(w, c_is_over(silent[0])); /* the oldest gives way */
+    for (int i = 0; i < 2; i++) {
+        known[i] = connect_to(port);
+        c_expect(w, known[i], GET("/known"), "GET /known []");
+    }
+    W_UNTIL(w, c_is_over(silent[1]) && c_is_over(silent[2])); /* for the known ones, and by the deadline */
+    struct client *late = connect_to(port);
+    c_expect(w, late, GET("/x"), "GET /x []"); /* an answer alone does not make it known */
+    W_UNTIL(w, c_is_over(late));
+    c_expect(w, known[0], GET("/known"), "GET /known []");
+    c_expect(w, known[1], GET("/known"), "GET /known []");
+    c_close(late);
+    for (int i = 0; i < 3; i++)
+        c_close(silent[i]);
+    c_close(known[0]);
+    c_close(known[1]);
+    w_close(w);
+}
+
 #define TLS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -278,6 +319,7 @@ int main(void)
         TLS_TEST(a_client_without_tls_is_closed),
         cmocka_unit_test_setup_teardown(a_handshake_that_does_not_end_is_cut_off, setup_quick, teardown),
         TLS_TEST(callers_over_tcp_are_one_user_together),
+        cmocka_unit_test(callers_without_a_user_have_a_bound_and_a_deadline_of_their_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

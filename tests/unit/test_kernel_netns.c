@@ -71,8 +71,8 @@ static int asks_as_nobody(void *arg)
 
     CHECK(setresgid(CHILD_NOBODY, CHILD_NOBODY, CHILD_NOBODY) == 0 &&
           setresuid(CHILD_NOBODY, CHILD_NOBODY, CHILD_NOBODY) == 0);
-    CHECK(kernel_sockets(s->netns, DIBS_TCP, 0, note, &f, &err) == DIBS_UNAVAILABLE);
-    CHECK(f.n == 0 && err.code == DIBS_UNAVAILABLE && err.msg[0]);
+    CHECK(kernel_sockets(s->netns, DIBS_TCP, 0, note, &f, &err) == DIBS_DENIED);
+    CHECK(f.n == 0 && err.code == DIBS_DENIED && err.msg[0]);
     CHECK(kernel_sockets(0, DIBS_TCP, 0, note, &f, &err) == DIBS_OK);
     return 0;
 }

@@ -187,7 +187,7 @@ static void refusals_name_the_field_and_claim_nothing(void **state)
               "{\\\"references\\\":[{\\\"env\\\":\\\"A\\\",\\\"from\\\":\\\"api.http\\\"}]}"),
           "references[0].from: role 'api' is not in the group", 422 },
         { OWN("\"name\":\"a\"", "{\\\"references\\\":[{\\\"env\\\":\\\"A\\\",\\\"from\\\":\\\"a.http\\\"}]}"),
-          "references[0].from: role 'a' has pods without a number", 422 },
+          "references[0].from: role 'a' has no port 'http'; it has none", 422 },
         { "{\"metadata\":{\"name\":\"a\",\"annotations\":{\"dibs.dev/ports\":\"" HTTP "\"}},\"spec\":{}}",
           "spec.containers", 422 },
         { "{\"metadata\":{\"name\":\"a\",\"annotations\":{\"dibs.dev/ports\":\"" HTTP
@@ -387,20 +387,22 @@ static void a_malformed_review_is_a_bad_request(void **state)
 
 static void an_answer_has_the_form_that_the_api_server_reads(void **state)
 {
-    struct review_verdict verdict = { .is_allowed = true, .warning = "w" };
+    struct review_verdict verdict = { .is_allowed = true };
     struct bytes out = { 0 };
 
     (void) state;
     bytes_add_text(&verdict.patch, "[]");
+    for (int i = 0; i < REVIEW_WARNINGS_MAX + 1; i++)
+        review_warn(&verdict.warnings, "%d", i);
     review_write("u-\"1", &verdict, &out);
     bytes_add(&out, "", 1);
     assert_string_equal(
         out.at, "{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"response\":{\"uid\":"
                 "\"u-\\\"1\",\"allowed\":true,\"patchType\":\"JSONPatch\",\"patch\":\"W10=\",\"warnings\":["
-                "\"w\"]}}\n");
+                "\"dibs: 0\",\"dibs: 1\",\"dibs: 2\",\"dibs: 3\"]}}\n");
     bytes_done(&out);
     out = (struct bytes){ 0 };
-    verdict.warning[0] = '\0';
+    verdict.warnings.n = 0;
     verdict.is_allowed = false;
     verdict.code = 422;
     (void) snprintf(verdict.message, sizeof verdict.message, "no way");

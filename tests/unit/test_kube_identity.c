@@ -26,6 +26,13 @@
     "\"labels\":{\"rolebasedgroup.workloads.x-k8s.io/name\":\"pd\",\"rolebasedgroup.workloads.x-k8s.io/" \
     "role\":\"prefill\",\"instance.workloads.x-k8s.io/component-name\":\"" component                     \
     "\",\"instance.workloads.x-k8s.io/component-id\":\"" id "\"}"
+/* What RBG's controller labels the pods of a leader-worker role with: their instance alone has the type. */
+#define INDEXED_RBG(component, id, index)                                                            \
+    "\"labels\":{\"rbg.workloads.x-k8s.io/group-name\":\"pd\",\"rbg.workloads.x-k8s.io/role-name\":" \
+    "\"prefill\",\"rbg.workloads.x-k8s.io/role-instance-name\":\"pd-prefill-0\","                    \
+    "\"rbg.workloads.x-k8s.io/component-name\":\"" component                                         \
+    "\",\"rbg.workloads.x-k8s.io/component-id\":\"" id                                               \
+    "\",\"rbg.workloads.x-k8s.io/component-index\":\"" index "\"}"
 #define LWS(group, worker)                                                                    \
     "\"labels\":{\"leaderworkerset.sigs.k8s.io/name\":\"llm\",\"leaderworkerset.sigs.k8s.io/" \
     "group-index\":\"" group "\",\"leaderworkerset.sigs.k8s.io/worker-index\":\"" worker "\"}"
@@ -133,6 +140,14 @@ static void a_pod_is_identified_by_its_owner_and_its_labels(void **state)
                                                       "pd-prefill-0") "," UNTYPED_RBG("leader", "0"),
           true, "pd/prefill/0/leader/http", "pd/prefill/-/leader/gossip", "RoleInstance/pd-prefill-0",
           "RoleBasedGroup/pd" },
+        { "\"name\":\"pd-prefill-0-0\"," OWNER("RoleInstance", "pd-prefill-0") "," INDEXED_RBG("leader", "0",
+                                                                                               "0"),
+          true, "pd/prefill/0/leader/http", "pd/prefill/-/leader/gossip", "RoleInstance/pd-prefill-0",
+          "RoleBasedGroup/pd" },
+        { "\"name\":\"pd-prefill-0-2\"," OWNER("RoleInstance", "pd-prefill-0") "," INDEXED_RBG("worker", "1",
+                                                                                               "2"),
+          true, "pd/prefill/0/worker.1/http", "pd/prefill/-/worker/gossip", "RoleInstance/pd-prefill-0",
+          "RoleBasedGroup/pd" },
         { "\"name\":\"pd-prefill-0-leader-0\"," OWNER("Instance", "pd-prefill-0") "," OLD_RBG("Components",
                                                                                               "leader", "0"),
           true, "pd/prefill/0/leader/http", "pd/prefill/-/leader/gossip", "Instance/pd-prefill-0",
@@ -176,6 +191,8 @@ static void a_pod_that_is_called_otherwise_is_not_the_named_one(void **state)
                                                                                             "leader", "0"),
         "\"name\":\"pd-prefill-0-leader-0\"," OWNER("RoleInstance", "pd-prefill-0") "," RBG("Components",
                                                                                             "leader", "x"),
+        "\"name\":\"pd-prefill-0-3\"," OWNER("RoleInstance", "pd-prefill-0") "," INDEXED_RBG("worker", "1",
+                                                                                             "2"),
     };
 
     (void) state;

@@ -389,6 +389,89 @@ static void an_index_says_that_a_port_is_the_instances_own(void **state)
     dibs_close(handle);
 }
 
+#define REFERS(from) "{\\\"references\\\":[{\\\"env\\\":\\\"A\\\",\\\"from\\\":\\\"" from "\\\"}]}"
+#define HTTP_REFERS(from)                                                                               \
+    "{\\\"allocations\\\":[{\\\"name\\\":\\\"http\\\",\\\"env\\\":\\\"PORT\\\"}],\\\"references\\\":[{" \
+    "\\\"env\\\":\\\"A\\\",\\\"from\\\":\\\"" from "\\\"}]}"
+
+/* The target is known by the pod's own template, or by a pod that was admitted, of whatever instance. */
+static void a_known_target_has_no_other_ports_than_its_pods(void **state)
+{
+    struct engine *e = *state;
+    static const struct {
+        const char *pod, *why;
+    } wrong[] = {
+        { GROUPED("web-0", "web", HTTP_REFERS("web.nosuch")),
+          "references[0].from: role 'web' has no port 'nosuch'; its ports are: http" },
+        { GROUPED("web-0", "web", HTTP_REFERS("web[1].nosuch")), "role 'web' has no port 'nosuch'; its" },
+        { GROUPED("db-0", "db", REFERS("api.nosuch")),
+          "role 'api' has no port 'nosuch'; its ports are: http" },
+        { GROUPED("db-0", "db", REFERS("api[7].htt")), "role 'api' has no port 'htt'; its ports are: http" },
+        { GROUPED("db-0", "db", REFERS("api.leader.http")), "role 'api' has no components, so no 'leader'" },
+        { SECOND_WORKER("nosuch"),
+          "role 'prefill' has no port 'nosuch' in component 'leader'; its ports are: "
+          "leader-port, leader-port-static" },
+        { OWN("\"name\":\"x\",\"labels\":{\"dibs.dev/group\":\"pd\"}", REFERS("prefill.leader-port")),
+          "role 'prefill' has components: say whose port 'leader-port' is meant" },
+    };
+    dibs *handle = open_pool(e, "20000-20099");
+    struct asked *api = create(handle, GROUPED("api-0", "api", HTTP));
+    struct asked *leader = create(handle, forms[0].leader);
+    size_t n = count_claims(e, handle);
+
+    ASSERT_ALLOWED(api);
+    ASSERT_ALLOWED(leader);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct asked *asked = create(handle, wrong[i].pod);
+
+        ASSERT_REFUSED(asked, 422, wrong[i].why);
+        free(asked);
+    }
+    assert_int_equal(count_claims(e, handle), n);
+    /* an instance that has not come, of a role that is known to have the port */
+    struct asked *right = create(handle, GROUPED("db-0", "db", REFERS("api[7].http")));
+    ASSERT_ALLOWED(right);
+    free(right);
+    free(api);
+    free(leader);
+    dibs_close(handle);
+}
+
+static void a_port_that_no_pod_has_yet_is_reserved_with_a_warning(void **state)
+{
+    struct engine *e = *state;
+    dibs *handle = open_pool(e, "20000-20099");
+    struct asked *first = create(handle, GROUPED("web-0", "web", REFERS("api.http")));
+    struct asked *second = create(handle, GROUPED("web-1", "web", REFERS("api.http")));
+    struct asked *wrong = create(handle, GROUPED("web-2", "web", REFERS("api.htp")));
+    struct asked *api = create(handle, GROUPED("api-0", "api", HTTP));
+    struct asked *late = create(handle, GROUPED("web-3", "web", REFERS("api.http")));
+    struct asked *again = create(handle, GROUPED("web-4", "web", REFERS("api.htp")));
+    char warning[256];
+
+    ASSERT_ALLOWED(first);
+    (void) snprintf(
+        warning, sizeof warning,
+        "dibs: metadata.annotations[dibs.dev/ports]: references[0].from: no pod has port 'http' of "
+        "'api' yet; %s is reserved for it",
+        variable(api, "PORT"));
+    assert_string_equal(first->warning, warning);
+    assert_string_equal(second->warning, warning);
+    assert_string_equal(variable(second, "A"), variable(api, "PORT"));
+    assert_non_null(strstr(wrong->warning, "no pod has port 'htp' of 'api' yet"));
+    assert_string_equal(api->warning, "");
+    assert_string_equal(late->warning, "");
+    /* now the target is known, and a reservation is no proof of the port */
+    ASSERT_REFUSED(again, 422, "role 'api' has no port 'htp'; its ports are: http");
+    free(first);
+    free(second);
+    free(wrong);
+    free(api);
+    free(late);
+    free(again);
+    dibs_close(handle);
+}
+
 static void two_objects_are_not_one_role(void **state)
 {
     struct engine *e = *state;
@@ -419,6 +502,8 @@ int main(void)
         E_TEST(an_index_says_that_a_port_is_the_instances_own),
         E_TEST(a_standalone_role_can_be_referred_to_by_either_name),
         E_TEST(references_reach_across_the_objects_of_a_group),
+        E_TEST(a_known_target_has_no_other_ports_than_its_pods),
+        E_TEST(a_port_that_no_pod_has_yet_is_reserved_with_a_warning),
         E_TEST(two_objects_are_not_one_role),
     };
 

@@ -3,7 +3,7 @@
 
 #include "daemon/quota.h"
 
-#include "support/t.h"
+#include "support/ledger.h"
 
 static struct quota *quota(uint32_t claims, uint32_t requests_per_s)
 {
@@ -86,6 +86,54 @@ static void a_pid_namespace_gives_no_quota_of_its_own(void **state)
     quota_give(q, "uid:1@unknown", 1);
     assert_int_equal(count(q, "uid:1"), 9);
     assert_int_equal(take(q, "uid:1@4026532001.6", 1), DIBS_OK);
+    quota_close(q);
+}
+
+/* Write /etc/subuid as it would be; "" is no file. */
+static bool follow(struct quota *q, const char *text)
+{
+    char dir[256];
+    char path[300];
+
+    t_make_directory(dir);
+    (void) snprintf(path, sizeof path, "%s/subuid", dir);
+    FILE *file = text[0] ? fopen(path, "we") : NULL;
+    if (file) {
+        assert_true(fputs(text, file) >= 0);
+        assert_int_equal(fclose(file), 0);
+    }
+    bool is_changed = quota_follow_owners(q, path);
+    assert_false(quota_follow_owners(q, path)); /* the same file again */
+    t_remove_directory(dir);
+    return is_changed;
+}
+
+static void a_subordinate_uid_counts_for_its_owner(void **state)
+{
+    struct quota *q = quota(3, 2);
+
+    (void) state;
+    assert_false(follow(q, ""));
+    assert_int_equal(quota_user(q, 100000), 100000);
+    assert_true(follow(q, "1001:165536:65536\n# none\nroot:100000:65536\n1000:231072:1\n\n1000:0:0\n"));
+    assert_int_equal(quota_user(q, 99999), 99999);
+    assert_int_equal(quota_user(q, 100000), 0); /* by name */
+    assert_int_equal(quota_user(q, 165535), 0);
+    assert_int_equal(quota_user(q, 165536), 1001);
+    assert_int_equal(quota_user(q, 231071), 1001);
+    assert_int_equal(quota_user(q, 231072), 1000);
+    assert_int_equal(quota_user(q, 231073), 231073);
+    assert_int_equal(take(q, "uid:165600", 2), DIBS_OK);
+    assert_int_equal(take(q, "uid:165601@4026532000.7", 1), DIBS_OK);
+    assert_int_equal(take(q, "uid:1001", 1), DIBS_EXHAUSTED);
+    assert_int_equal(take(q, "uid:231073", 3), DIBS_OK);
+    assert_int_equal(take(q, "ns:165600", 3), DIBS_OK); /* no uid */
+    assert_int_equal(quota_request(q, 165536, 10), 0);
+    assert_int_equal(quota_request(q, 165537, 10), 0);
+    assert_int_equal(quota_request(q, 1001, 10), 500);
+    assert_int_equal(quota_request(q, 1000, 10), 0);
+    assert_true(follow(q, "")); /* the file was removed */
+    assert_int_equal(quota_user(q, 165536), 165536);
     quota_close(q);
 }
 
@@ -223,6 +271,7 @@ int main(void)
         cmocka_unit_test(claims_are_counted_for_each_user),
         cmocka_unit_test(claims_of_an_attempt_count_until_it_is_repeated_or_over),
         cmocka_unit_test(a_pid_namespace_gives_no_quota_of_its_own),
+        cmocka_unit_test(a_subordinate_uid_counts_for_its_owner),
         cmocka_unit_test(claims_that_exist_count_even_beyond_the_limit),
         cmocka_unit_test(a_user_without_claims_takes_no_memory),
         cmocka_unit_test(the_defaults_are_those_that_are_named),

@@ -284,11 +284,11 @@ static void an_early_request_waits_for_the_others(void **state)
     /* A request that waits when the replica ends is answered. */
     struct asked *third =
         ask(&a, RBG_POD("0", "worker",
-                        "{\\\"references\\\":[{\\\"env\\\":\\\"A\\\",\\\"from\\\":\\\"x.leader.none\\\"}]}"));
+                        "{\\\"references\\\":[{\\\"env\\\":\\\"A\\\",\\\"from\\\":\\\"x.router.none\\\"}]}"));
     wait_for(&a, third);
     struct asked *fourth =
         ask(&a, RBG_POD("1", "worker",
-                        "{\\\"references\\\":[{\\\"env\\\":\\\"A\\\",\\\"from\\\":\\\"x.leader.none\\\"}]}"));
+                        "{\\\"references\\\":[{\\\"env\\\":\\\"A\\\",\\\"from\\\":\\\"x.router.none\\\"}]}"));
     turn_once(&a);
     close_replica(&a);
     assert_true(fourth->is_done);

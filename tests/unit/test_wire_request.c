@@ -289,7 +289,7 @@ static void heirs_and_plans_arrive(void **state)
     };
     dibs_observed observed[] = { { .port = 1, .binding = { DIBS_UDP, { .len = 16 } } },
                                  { .port = 65535, .binding = { DIBS_TCP, { .len = 4, .bytes = { 10 } } } } };
-    dibs_repair_plan plans[] = { { .pool = "p", .observed = observed, .n = 2 },
+    dibs_repair_plan plans[] = { { .pool = "p", .observed = observed, .n = 2, .grace_ms = 1500 },
                                  { .observed = observed, .is_dry_run = true }, /* nothing is in use */
                                  { 0 } };                                      /* look at the sockets */
     struct written t;
@@ -315,6 +315,7 @@ static void heirs_and_plans_arrive(void **state)
         assert_int_equal(plans[i].observed != NULL, got.plan.observed != NULL);
         assert_int_equal(plans[i].n, got.plan.n);
         assert_int_equal(plans[i].is_dry_run, got.plan.is_dry_run);
+        assert_int_equal(plans[i].grace_ms, got.plan.grace_ms);
         for (size_t j = 0; j < plans[i].n; j++) {
             same_bindings(&plans[i].observed[j].binding, 1, &got.plan.observed[j].binding, 1);
             assert_string_equal(plans[i].observed[j].name, got.plan.observed[j].name);

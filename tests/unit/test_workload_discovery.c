@@ -30,6 +30,7 @@ static void pods_are_named_by_the_type_of_their_instance(void **state)
         { { WORKLOAD_LEADER_WORKER_PODS, "test-prefill-0", "leader", 0 }, "test-prefill-0-0" },
         { { WORKLOAD_LEADER_WORKER_PODS, "test-prefill-0", "worker", 0 }, "test-prefill-0-1" },
         { { WORKLOAD_LEADER_WORKER_PODS, "test-prefill-0", "worker", 2 }, "test-prefill-0-3" },
+        { { WORKLOAD_LEADER_WORKER_PODS, "test-prefill-0", "router", 1 }, "test-prefill-0-1" },
         { { WORKLOAD_STANDALONE_POD, "test-router-0", "", 0 }, "test-router-0" },
     };
 

@@ -18,13 +18,16 @@ static const struct cli_opt opts[] = {
     { .name = "strategy",
       .arg = "NAME",
       .help = "order of its ports then: random, or one of dibs (stride)",
-      .words = "random stride lowest" },
-    { .name = "pending", .arg = "TIME", .help = "how long a pod may take to be created (5m)" },
+      .words = "random stride lowest",
+      .alias = "port-allocate-strategy" },
+    { .name = "enable-port-allocator", .help = "RBG's switch: accepted, the webhook always gives ports" },
+    { .name = "pending", .arg = "TIME", .help = "how long a pod may take to be created (90s)" },
     { .name = "template",
       .arg = "KIND=PATH",
       .help = "check pods described in other objects, too",
       .is_repeatable = true },
     { .name = "rebuilt", .help = "claim nothing before a controller has rebuilt the ledger" },
+    { .name = "no-quota", .help = "let a namespace have more than its quota of ports" },
     { .name = "kubeconfig", .arg = "FILE", .help = "API server of the controller (in a pod: its own)" },
     { .name = "lease-namespace", .arg = "NAME", .help = "namespace of the Lease for leader election" },
     { .name = "metrics-listen",
@@ -65,7 +68,8 @@ const struct cli_cmd cmd_kube = {
                "such an annotation get their ports when they are created, unique in the\n"
                "cluster, from the pool `kube` (--pool) of the ledger (--ledger etcd://...). Any\n"
                "number of replicas may share it. Ends with SIGTERM; log lines go to standard\n"
-               "error.\n"
+               "error. The flags of RBG's allocator have the same meaning here, --strategy is\n"
+               "also called --port-allocate-strategy.\n"
                "\n"
                "`controller` follows the objects of the cluster, with the same ledger: claims\n"
                "are confirmed when their pod is seen, written again when the ledger has lost\n"

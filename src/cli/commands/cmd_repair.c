@@ -55,6 +55,12 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     dibs_repair_plan plan = { .pool = cli_value(cli, "pool"), .is_dry_run = cli_has(cli, "dry-run") };
     dibs_status status = DIBS_OK;
 
+    if (cli_value(cli, "grace"))
+        status = dibs_duration_parse(cli_value(cli, "grace"), &plan.grace_ms, err);
+    if (status == DIBS_OK && cli_value(cli, "grace") && plan.grace_ms == 0)
+        status = err_set(err, DIBS_INVALID, "--grace: at least 1ms");
+    if (status != DIBS_OK)
+        return status;
     if (path) {
         status = observe(path, &list, &plan.n, err);
         if (status != DIBS_OK)
@@ -76,6 +82,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 static const struct cli_opt opts[] = {
     { .name = "observed", .arg = "FILE", .help = "list of ports in use, or - for stdin" },
     { .name = "pool", .arg = "POOL", .help = "pool to repair" },
+    { .name = "grace", .arg = "TIME", .help = "how long a port is unused before its claim goes (3m)" },
     { .name = "dry-run", .help = "only show findings" },
     { 0 },
 };
@@ -91,8 +98,10 @@ const struct cli_cmd cmd_repair = {
                "nothing is changed.\n"
                "\n"
                "What is in use without a claim is claimed; further ports of a name are called\n"
-               "NAME/PORT. A claim that is not in use is dropped at its third sighting. A line\n"
-               "for each finding; a port in use that could not be claimed is exit code 1.",
+               "NAME/PORT. A claim without a holder is dropped when two runs, at least --grace\n"
+               "apart, and all between them found it unused; one that another run found in\n"
+               "use begins again. A line for each finding; a port in use that could not be\n"
+               "claimed is exit code 1.",
     .examples = "dibs repair --dry-run\ndibs repair --dry-run --json\n",
     .opts = opts,
     .flags = CLI_HANDLE,

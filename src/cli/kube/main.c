@@ -19,9 +19,11 @@ static dibs_status controller(struct cli *cli, dibs_err *err)
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     static const char *const of_inject[] = { "output", "release", NULL };
-    static const char *const of_webhook[] = { "listen",     "tls-cert",     "tls-key", "start-port",
-                                              "port-range", "strategy",     "pending", "template",
-                                              "rebuilt",    "check-config", NULL };
+    static const char *const of_webhook[] = { "listen",     "tls-cert",     "tls-key",
+                                              "start-port", "port-range",   "strategy",
+                                              "pending",    "template",     "rebuilt",
+                                              "no-quota",   "check-config", "enable-port-allocator",
+                                              NULL };
     static const char *const of_controller[] = { "kubeconfig", "lease-namespace", "metrics-listen",
                                                  "start-port", "port-range",      "strategy",
                                                  NULL };

@@ -48,6 +48,7 @@ dibs_status kube_webhook(struct cli *cli, dibs_err *err)
         .tls_key = cli_value(cli, "tls-key"),
         .pool = kube_pool_flags(cli),
         .templates = templates,
+        .has_no_quota = cli_has(cli, "no-quota"),
         .needs_rebuilt = cli_has(cli, "rebuilt"),
         .is_check = cli_has(cli, "check-config"),
     };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* dibs-serve: the daemon. `dibs serve` executes it. */
+/* dibs-serve: the daemon. `dibs serve` executes it. dibs-serve-etcd is the same program with the store of
+ * clusters, which dibs-serve executes for a ledger in etcd. */
 #include "base/err.h"
 #include "cli/parse.h"
 #include "cli/program.h"
@@ -64,9 +65,15 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     return s;
 }
 
+#ifdef SERVE_WITH_ETCD
+static const bool has_etcd = true;
+#else
+static const bool has_etcd = false;
+#endif
+
 int main(int argc, char **argv)
 {
-    static const struct program self = { .name = "dibs-serve", .run = run, .opens_clusters = true };
+    const struct program self = { .name = "dibs-serve", .run = run, .opens_clusters = has_etcd };
 
     return program_main(&self, argc, argv);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Accept requests (route, caller, rate), queue their jobs, and answer them. */
+/* Accept requests, queue their jobs, and answer them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,13 @@
 
 #include "base/banned.h"
 
-enum { TOGETHER_MAX = 256 }; /* claims of a batch in a shared commit: about 10 ms of work */
+enum {
+    TOGETHER_MAX = 256, /* claims of a batch in a shared commit: about 10 ms of work */
+    /* Connections over TCP that have not sent a token yet, and their time to do so: enough for a TLS
+     * handshake over a slow network, and for all clients of a host that start together. */
+    UNKNOWN_MAX = 256,
+    UNKNOWN_MS = 10000,
+};
 
 static void drop_caller(struct caller *peer)
 {
@@ -107,8 +113,7 @@ void api_end_list(struct api_request *request)
     jsonw_end_object(&request->w);
 }
 
-/* Answer with the error in request->err. */
-static void refuse(struct api_request *request, int status)
+void api_refuse(struct api_request *request, int status)
 {
     request->status = status;
     request->outcome = request->err.code;
@@ -216,58 +221,17 @@ static bool find_route(struct api_request *request)
     return is_found;
 }
 
-/* Admit a request over loopback: the connection must have a known user, and no web page may send it. */
-static bool admit_loopback(struct api_request *request)
-{
-    if (request->caller->principal[0] && !http_header(request->r, "Origin") &&
-        !http_header(request->r, "Sec-Fetch-Site") && router_host_is_local(request->r))
-        return true;
-    (void) err_set(&request->err, DIBS_DENIED,
-                   request->caller->principal[0] ? "a web page may not ask for ports"
-                                                 : "the user of this connection cannot be found");
-    refuse(request, 403);
-    return false;
-}
-
-/* Identify the caller and check its rate. Return false when the request was refused. */
-static bool admit(struct api_request *request)
-{
-    struct api *api = request->api;
-
-    if (request->caller->listener == CALLER_LOOPBACK && !admit_loopback(request))
-        return false;
-    if (request->caller->listener == CALLER_TCP && !(request->route->route.flags & API_PUBLIC)) {
-        if (caller_load_token(&api->view, api->tokens, http_header(request->r, "Authorization"),
-                              &request->token_caller, &request->err) != DIBS_OK) {
-            refuse(request, 401);
-            return false;
-        }
-        request->caller = &request->token_caller;
-    }
-    if (request->caller->listener == CALLER_ADMIN || (request->route->route.flags & API_PUBLIC))
-        return true;
-    int64_t wait_ms = quota_request(api->options.quota, request->caller->call.uid, clock_monotonic_ms());
-    if (wait_ms == 0)
-        return true;
-    request->retry_s = (int) (wait_ms / 1000 + 1);
-    (void) err_set(&request->err, DIBS_UNAVAILABLE,
-                   "too many requests of uid %u; the next is accepted in %lld ms (see 'dibs serve --rate')",
-                   request->caller->call.uid, (long long) wait_ms);
-    refuse(request, 429);
-    return false;
-}
-
 static void take(struct api_request *request)
 {
     if (!find_route(request)) {
-        refuse(request, router_explain(request->r, &request->match, "see /openapi.json", &request->err));
+        api_refuse(request, router_explain(request->r, &request->match, "see /openapi.json", &request->err));
         return;
     }
-    if (!admit(request))
+    if (!api_admit(request))
         return;
     int status = router_check(request->r, request->match.route, &request->err);
     if (status != 0) {
-        refuse(request, status);
+        api_refuse(request, status);
         return;
     }
     if (request->route->read)
@@ -331,6 +295,13 @@ static void *connected(void *ctx, int fd, void *listener)
     return caller;
 }
 
+static uint32_t account(void *ctx, uint32_t uid)
+{
+    const struct api *api = ctx;
+
+    return quota_user(api->options.quota, uid);
+}
+
 static void disconnected(void *ctx, void *peer)
 {
     (void) ctx;
@@ -366,9 +337,12 @@ dibs_status api_open(const struct api_options *options, struct api **out, dibs_e
     self->handler = (struct http_handler){ .ctx = self,
                                            .connected = connected,
                                            .disconnected = disconnected,
+                                           .account = account,
+                                           .arriving = api_arriving,
                                            .requested = requested,
                                            .abandoned = abandoned };
-    dibs_status s = http_open(options->loop, &(struct http_limits){ 0 }, &self->handler, &self->server, err);
+    const struct http_limits limits = { .max_unknown = UNKNOWN_MAX, .max_unknown_ms = UNKNOWN_MS };
+    dibs_status s = http_open(options->loop, &limits, &self->handler, &self->server, err);
     if (s != DIBS_OK) {
         free(self);
         return s;

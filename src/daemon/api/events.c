@@ -204,10 +204,15 @@ void api_wake(struct api *api, bool is_news)
     while (request) {
         struct api_request *next = request->next;
 
-        if (is_news || request->wait_until_ms <= now_ms) {
+        bool is_refused = request->outcome != DIBS_OK; /* only its time ends its delay */
+
+        if (request->wait_until_ms <= now_ms || api->is_draining || (is_news && !is_refused)) {
             request->wait_until_ms = 0;
             request->began_us = clock_monotonic_us();
-            api_queue(request);
+            if (is_refused)
+                api_answer(request);
+            else
+                api_queue(request);
         } else {
             request->next = api->waiting;
             api->waiting = request;

@@ -48,7 +48,8 @@ struct api_request {
     int retry_s;               /* value of Retry-After in seconds; 0: none */
     bool is_marked;            /* the answer has an ETag, the newest event number: */
     uint64_t seq;
-    int64_t wait_until_ms; /* end of the long poll (CLOCK_MONOTONIC); 0: not waiting */
+    int64_t
+        wait_until_ms; /* end of the long poll or of a refusal's delay (CLOCK_MONOTONIC); 0: not waiting */
     bool is_stream;
     size_t n_backlog;         /* events at the start of a stream */
     struct api_request *next; /* in api->waiting or api->streams */
@@ -63,10 +64,12 @@ struct api {
     struct http_server *server;
     struct http_handler handler;
     struct tokens *tokens;
-    struct api_request *waiting; /* long polls */
+    struct api_request *waiting; /* long polls, and refusals of wrong tokens */
     struct api_request *streams;
     int64_t beat_ms; /* when streams get their next keep-alive */
     bool is_draining;
+    uint64_t n_refused_tokens;
+    int64_t log_refused_ms; /* when the next one may be logged */
 };
 
 extern const struct api_route api_routes[];
@@ -82,6 +85,8 @@ const char *api_body(const struct api_request *request, size_t *n);
 /* Answer with `out` or with the error, and free the request. */
 void api_answer(struct api_request *request);
 void api_free(struct api_request *request);
+/* Answer with the error in request->err. */
+void api_refuse(struct api_request *request, int status);
 void api_queue(struct api_request *request);
 
 /* Write {"KEY": n} and return OK, or return `s` if that is an error. */
@@ -92,6 +97,12 @@ void api_end_list(struct api_request *request);
 
 /* Parse the body into request->body.doc. */
 api_read_fn api_read_json;
+
+/* admit.c */
+/* Identify the caller of a connection over TCP before the body of its request counts for anybody. */
+void api_arriving(void *ctx, struct http_request *r);
+/* Identify the caller and check its limits. Return false when the request was refused. */
+bool api_admit(struct api_request *request);
 
 /* claims.c */
 api_work_fn api_claim, api_batch, api_list, api_find, api_release, api_renew, api_transfer, api_assert,
@@ -121,7 +132,7 @@ api_work_fn api_events;
 api_read_fn api_read_events;
 /* Read the event number that the client has (If-None-Match or `since`) and the longest wait (`wait`). */
 api_read_fn api_read_wait;
-/* Park the request while there is no newer event. Return true when it waits. */
+/* Park the request until its time, or until there is a newer event. Return true when it waits. */
 bool api_waits(struct api_request *request);
 /* Turn the answer into a stream. */
 void api_start_stream(struct api_request *request);

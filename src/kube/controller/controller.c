@@ -32,13 +32,12 @@ enum {
     CONNECTIONS_MAX = 64,
 };
 
-enum { SOURCE_PODS, SOURCE_SERVICES };
-
 static const struct {
     const char *kind, *group, *version, *plural;
 } resources[SOURCES] = {
     [SOURCE_PODS] = { "Pod", "", "v1", "pods" },
     [SOURCE_SERVICES] = { "Service", "", "v1", "services" },
+    [SOURCE_NAMESPACES] = { "Namespace", "", "v1", "namespaces" },
     { "ReplicationController", "", "v1", "replicationcontrollers" },
     { "StatefulSet", "apps", "v1", "statefulsets" },
     { "Deployment", "apps", "v1", "deployments" },
@@ -304,6 +303,8 @@ static void pass(struct controller *c, int64_t now_ms)
         c->sources[i].is_wanted = false;
     dibs_status s = kube_ledger_renew_pool(&c->ledger, &err);
     if (s == DIBS_OK)
+        s = controller_write_quotas(c, &err);
+    if (s == DIBS_OK)
         s = reconcile_pass(c->reconciler, now_ms, &err);
     if (s == DIBS_OK && !c->is_cut)
         s = kube_mark_rebuilt(&c->ledger.acting, c->ledger.pool.name, &err);
@@ -431,7 +432,7 @@ static dibs_status open_ledger(struct controller *c, const dibs_pool *pool, dibs
                                                  .call_max_ms = LEDGER_MS,
                                                  .kind = "controller",
                                                  .listen = listen_address(c),
-                                                 .principal = RECONCILE_PRINCIPAL,
+                                                 .principal = IDENTITY_OBSERVED,
                                                  .loop = c->runtime.loop,
                                                  .pool = *pool,
                                                  .flags = &c->options->pool };

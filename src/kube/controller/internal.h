@@ -13,7 +13,7 @@
 #include "server/endpoint.h"
 #include "server/runtime.h"
 
-enum { SOURCES = 14 };
+enum { SOURCE_PODS, SOURCE_SERVICES, SOURCE_NAMESPACES, SOURCES = 15 };
 
 struct controller;
 
@@ -54,6 +54,8 @@ struct controller {
     uint64_t n_leads;
 };
 
+/* cluster_facts.c: write the quotas of namespaces into the ledger, unless they are unknown. */
+dibs_status controller_write_quotas(struct controller *c, dibs_err *err);
 /* Write the metrics; `ctx` is the controller. */
 void controller_metrics(void *ctx, struct bytes *out);
 #endif

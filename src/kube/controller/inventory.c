@@ -143,7 +143,7 @@ static uint64_t add_number(uint64_t hash, uint64_t number)
 /* Hash everything the inventory uses of an object: most changes concern only a pod's status. */
 static uint64_t digest_of(const struct inventory_object *o)
 {
-    uint64_t hash = add_number(HASH_FNV_BASIS, o->is_finished);
+    uint64_t hash = add_number(add_number(HASH_FNV_BASIS, o->is_finished), o->has_quota ? o->quota + 1 : 0);
 
     for (size_t i = 0; i < o->n_uses; i++)
         hash = add_number(hash, o->uses[i].hash);
@@ -297,6 +297,21 @@ static bool read_keeper(struct inventory_object *o, const char *kind, const json
     return !o->is_lost;
 }
 
+/* Read the quota of a Namespace. One that is not a number of ports counts as none. */
+static bool read_namespace(struct inventory *inv, struct inventory_object *o, const jsonr_value *object)
+{
+    const char *text = NULL;
+    uint64_t quota = 0;
+
+    (void) snprintf(o->principal, sizeof o->principal, "ns:%.63s", o->name);
+    if (!jsonr_get_string(jsonr_at(object, "metadata.annotations"), IDENTITY_KEY_QUOTA, &text))
+        return true;
+    o->has_quota = text_number(text, strlen(text), DIBS_PORT_MAX, &quota);
+    inv->n_damaged += !o->has_quota;
+    o->quota = (uint32_t) quota;
+    return true;
+}
+
 bool inventory_put(struct inventory *inv, unsigned source, const char *kind, const jsonr_value *object)
 {
     AUTO(object_free_auto) struct inventory_object *o = calloc(1, sizeof *o);
@@ -314,6 +329,8 @@ bool inventory_put(struct inventory *inv, unsigned source, const char *kind, con
     o->name = strdup(jsonr_text_at(object, "metadata.name"));
     if (strcmp(kind, "Pod") == 0)
         is_read = o->name && read_pod(inv, o, object);
+    else if (strcmp(kind, "Namespace") == 0)
+        is_read = o->name && read_namespace(inv, o, object);
     else if (strcmp(kind, "Service") == 0)
         is_read = o->name && service_numbers(object, &o->numbers) && read_numbers(o);
     else
@@ -327,7 +344,7 @@ bool inventory_put(struct inventory *inv, unsigned source, const char *kind, con
         return true;
     }
     /* Store all pods, for their count, but other objects only with rules or numbers. */
-    bool is_stored = o->is_pod || o->numbers.n > 0 || o->n_rules > 0;
+    bool is_stored = o->is_pod || o->has_quota || o->numbers.n > 0 || o->n_rules > 0;
     inv->n_changes += was || is_stored;
     if (was)
         remove_object(inv, was);

@@ -17,15 +17,17 @@ struct inventory_rule {
     struct keeper_rule rule;
 };
 
-/* A pod, a Service, or an object that keeps claims. */
+/* A pod, a Service, a Namespace with a quota, or an object that keeps claims. */
 struct inventory_object {
     struct hash_table_item item; /* by uid */
     bool is_pod;
     unsigned source;
     uint32_t epoch; /* of the last list that had the object */
     char uid[64];
-    char principal[DIBS_PRINCIPAL_MAX + 1]; /* "ns:NAMESPACE" */
+    char principal[DIBS_PRINCIPAL_MAX + 1]; /* "ns:NAMESPACE"; a Namespace's is its own */
     char *name;
+    bool has_quota; /* a Namespace with a valid annotation */
+    uint32_t quota;
     char id[IDENTITY_ID_MAX + 2]; /* of a pod: "~ID", the instance of its claims; "": it has no id */
     bool is_finished;             /* a pod that will not run again */
     bool is_gone;                 /* a deleted pod, remembered until inventory_forget() */

@@ -71,7 +71,7 @@ struct reconciler {
 static bool is_clusters(const dibs_claim *claim)
 {
     return claim->name[0] && !claim->is_damaged &&
-           (strncmp(claim->principal, "ns:", 3) == 0 || strcmp(claim->principal, RECONCILE_PRINCIPAL) == 0);
+           (strncmp(claim->principal, "ns:", 3) == 0 || strcmp(claim->principal, IDENTITY_OBSERVED) == 0);
 }
 
 static struct known *find(const struct reconciler *r, const char *principal, const char *name)
@@ -126,7 +126,7 @@ static void add_seen(struct seen_list *list, const struct known *k)
 
 static bool is_observed(const dibs_claim *claim)
 {
-    return strcmp(claim->principal, RECONCILE_PRINCIPAL) == 0;
+    return strcmp(claim->principal, IDENTITY_OBSERVED) == 0;
 }
 
 static bool is_needed(const struct reconciler *r, const dibs_claim *claim)
@@ -296,7 +296,7 @@ static void fill(const struct reconciler *r, const struct wish *wish, dibs_claim
         return;
     }
     c->kind = DIBS_STATIC;
-    (void) text_copy(c->principal, sizeof c->principal, RECONCILE_PRINCIPAL);
+    (void) text_copy(c->principal, sizeof c->principal, IDENTITY_OBSERVED);
     name_number(wish, c->name);
     (void) snprintf(c->keeper, sizeof c->keeper, "%s/%.40s", o->is_pod ? "Pod" : "Service", o->name);
 }
@@ -400,7 +400,7 @@ static void observe(struct reconciler *r, struct inventory_object *o, struct num
                "Port %u (%s) was assigned to a pod by dibs; please use another one", number->port,
                dibs_proto_text((dibs_proto) proto));
     }
-    if (!find(r, RECONCILE_PRINCIPAL, name))
+    if (!find(r, IDENTITY_OBSERVED, name))
         add_wish(r, wish);
 }
 

@@ -9,9 +9,6 @@
 #include "dibs/dibs.h"
 #include "kube/controller/inventory.h"
 
-/* The principal of declared numbers. No namespace has this name. */
-#define RECONCILE_PRINCIPAL "kube:observed"
-
 struct reconciler;
 
 enum reconcile_finding { RECONCILE_DUPLICATE, RECONCILE_REPAIRED, RECONCILE_OUTSIDE, RECONCILE_FINDINGS };

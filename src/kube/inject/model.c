@@ -290,11 +290,13 @@ static dibs_status check_sharing(const struct building *b, const struct kube_tem
 
     for (size_t i = 0; i < component->n_ports && n > 1 && t->is_host_network; i++)
         if (component->ports[i].scope == WORKLOAD_POD_SCOPED)
-            return yaml_error(b->yaml, t->at, b->err,
-                              "%llu pods in the host's network are made from this one template, so that each "
-                              "of them cannot get a port '%.80s' of its own; make the port RoleScoped, or "
-                              "write a separate object for each pod",
-                              (unsigned long long) n, component->ports[i].name);
+            return yaml_error(
+                b->yaml, t->at, b->err,
+                "%llu pods in the host's network are made from this one template, so that each "
+                "of them cannot get a port '%.80s' of its own; let the webhook give it to each pod "
+                "('dibs kube install --print --ledger etcd://HOST:2379/NAME | kubectl apply -f -'), "
+                "or make the port RoleScoped",
+                (unsigned long long) n, component->ports[i].name);
     return DIBS_OK;
 }
 

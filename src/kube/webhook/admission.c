@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "kube/assigned.h"
 #include "kube/webhook/pod_patch.h"
+#include "kube/webhook/served.h"
 
 #include "base/banned.h"
 
@@ -64,10 +65,9 @@ static void add_addresses(struct admission *a, const struct identity *who, struc
     for (size_t i = 0; i < discovery->n_addresses; i++) {
         if (identity_address(a->review.object, who, &discovery->addresses[i], address))
             pod_edit_variable(out, discovery->addresses[i].env, address);
-        else if (!a->verdict.warning[0])
-            (void) snprintf(a->verdict.warning, sizeof a->verdict.warning,
-                            "dibs: addressRefs[%zu]: the pod is of no RoleInstance, or has no spec.subdomain",
-                            i);
+        else
+            review_warn(&a->verdict.warnings,
+                        "addressRefs[%zu]: the pod is of no RoleInstance, or has no spec.subdomain", i);
     }
 }
 
@@ -85,6 +85,37 @@ static void add_obsolete(const jsonr_value *pod, struct pod_edit *out)
     assigned_free(claims, n);
 }
 
+/* Give a RoleInstance the numbers of its pods. */
+static dibs_status edit_instance(struct admission *a, dibs *handle, struct allocation *allocation,
+                                 struct pod_edit *edit, dibs_err *err)
+{
+    *allocation->who = a->instance.whos[0]; /* for the namespace, which all have in common */
+    dibs_status s = role_instance_claim(handle, &a->instance, allocation, edit, err);
+
+    return s == DIBS_OK ? pod_patch_annotations(a->review.object, edit, &a->verdict.patch, err) : s;
+}
+
+static dibs_status edit_pod(struct admission *a, dibs *handle, struct allocation *allocation,
+                            struct pod_edit *edit, dibs_err *err)
+{
+    const jsonr_value *pod = a->review.object;
+    dibs_status s = identity_of_pod(pod, a->review.ns, allocation->who, err);
+
+    if (s == DIBS_OK)
+        s = allocation_make(handle, allocation, edit, err);
+    if ((s == DIBS_TAKEN || s == DIBS_INVALID) && a->request.given)
+        s = err_wrap(err, s,
+                     "RBG's allocator has given this pod its ports, and dibs claims exactly these (%s)",
+                     s == DIBS_TAKEN ? "delete its RoleInstance, and RBG draws others"
+                                     : "RBG's --start-port and --port-range must be those of the pool");
+    if (s != DIBS_OK)
+        return s;
+    add_addresses(a, allocation->who, edit);
+    add_obsolete(pod, edit);
+    return edit->is_lost ? err_set(err, DIBS_FAILURE, "answering a review: out of memory")
+                         : pod_patch_write(pod, edit, &a->verdict.patch, err);
+}
+
 void admission_work(struct admission *admission, const struct admission_options *options, dibs *handle)
 {
     const struct review *review = &admission->review;
@@ -94,31 +125,26 @@ void admission_work(struct admission *admission, const struct admission_options 
     struct allocation allocation = { .pool = options->pool,
                                      .pending_ms = options->pending_ms,
                                      .is_dry_run = review->is_dry_run,
+                                     .has_quota = options->has_quota,
                                      .pod = review->object,
                                      .request = &admission->request,
                                      .who = &who,
-                                     .warning = admission->verdict.warning };
+                                     .warnings = &admission->verdict.warnings };
     dibs_err err = { 0 };
 
     bytes_done(&admission->verdict.patch);
-    admission->verdict.warning[0] = '\0';
-    dibs_status s = identity_of_pod(review->object, review->ns, &who, &err);
-    if (s == DIBS_OK)
-        s = allocation_make(handle, &allocation, &edit, &err);
-    if (s == DIBS_OK) {
-        add_addresses(admission, &who, &edit);
-        add_obsolete(review->object, &edit);
-        s = edit.is_lost ? err_set(&err, DIBS_FAILURE, "answering a review: out of memory")
-                         : pod_patch_write(review->object, &edit, &admission->verdict.patch, &err);
-    }
+    admission->verdict.warnings.n = 0;
+    dibs_status s =
+        (admission->instance.whos ? edit_instance : edit_pod)(admission, handle, &allocation, &edit, &err);
     admission->is_early = allocation.is_early;
     admission->status = s;
     decide(admission, s, &err);
 }
 
 /* Check that a patch is possible before anything is claimed. */
-static dibs_status check_pod(const struct review *review, dibs_err *err)
+static dibs_status check_pod(struct admission *a, dibs_err *err)
 {
+    const struct review *review = &a->review;
     struct pod_edit_pair any = { "DIBS", "" };
     const struct pod_edit edit = { .env = &any, .n_env = 1, .annotations = &any, .n_annotations = 1 };
     struct identity who = { 0 };
@@ -127,6 +153,8 @@ static dibs_status check_pod(const struct review *review, dibs_err *err)
 
     if (s == DIBS_OK)
         s = pod_patch_write(review->object, &edit, &patch, err);
+    if (s == DIBS_OK)
+        served_adopt(review->object, &who, &a->request);
     bytes_done(&patch);
     return s;
 }
@@ -147,13 +175,12 @@ static void begin_create(struct admission *a)
         return;
     }
     if (is_mirror(a->review.object)) {
-        (void) text_copy(a->verdict.warning, sizeof a->verdict.warning,
-                         "dibs: a static pod gets no ports; it runs as its file says");
+        review_warn(&a->verdict.warnings, "a static pod gets no ports; it runs as its file says");
         a->verdict.is_allowed = true;
         return;
     }
     if (s == DIBS_OK)
-        s = check_pod(&a->review, &err);
+        s = check_pod(a, &err);
     a->needs_ledger = s == DIBS_OK;
     if (s != DIBS_OK)
         admission_fail(a, &err);
@@ -248,7 +275,11 @@ static void begin_template(const struct admission_options *options, struct admis
     for (size_t i = 0; i < options->n_templates && s == DIBS_OK; i++)
         if (strcmp(options->templates[i].kind, a->review.kind) == 0)
             s = check_along(a->review.object, options->templates[i].path, "", &err);
+    if (s == DIBS_OK && strcmp(a->review.kind, "RoleInstance") == 0 &&
+        strcmp(a->review.group, "workloads.x-k8s.io") == 0)
+        s = role_instance_read(&a->review, &a->instance, &a->request, &a->verdict.warnings, &err);
     decide(a, s, &err);
+    a->needs_ledger = s == DIBS_OK && port_request_is_some(&a->request);
 }
 
 dibs_status admission_begin(const struct admission_options *options, const char *text, size_t len,
@@ -276,6 +307,7 @@ dibs_status admission_begin(const struct admission_options *options, const char 
 void admission_done(struct admission *admission)
 {
     port_request_done(&admission->request);
+    role_instance_done(&admission->instance);
     bytes_done(&admission->verdict.patch);
     review_done(&admission->review);
 }

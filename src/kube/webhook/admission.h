@@ -6,6 +6,7 @@
 #include "kube/webhook/allocation.h"
 #include "kube/webhook/port_request.h"
 #include "kube/webhook/review.h"
+#include "kube/webhook/role_instance.h"
 
 /* Where objects of a kind contain pod templates: "spec.template", "spec.components[].template". The webhook
  * checks these annotations when the object is written, before its first pod exists. */
@@ -17,6 +18,7 @@ enum { ADMISSION_TEMPLATES_MAX = 64 };
 struct admission_options {
     const char *pool;
     int64_t pending_ms;
+    bool has_quota; /* namespaces have quotas */
     const struct admission_template *templates;
     size_t n_templates;
 };
@@ -24,6 +26,7 @@ struct admission_options {
 struct admission {
     struct review review;
     struct port_request request;
+    struct role_instance instance; /* of RBG; zero for any other object */
     struct review_verdict verdict;
     bool needs_ledger;  /* admission_work() must come first */
     bool is_early;      /* refused; another pod's arrival may change that */

@@ -10,6 +10,8 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "kube/assigned.h"
+#include "kube/webhook/namespace_quota.h"
+#include "kube/webhook/occupant.h"
 #include "kube/webhook/reference.h"
 #include "lib/handle.h"
 
@@ -36,6 +38,7 @@ struct batch {
     size_t n_drops;
     struct reference *found; /* one for each reference */
     struct arena *arena;     /* owns these arrays */
+    struct ledger_allowance allowance;
     dibs_err *err;
 };
 
@@ -69,33 +72,40 @@ static dibs_request pending(const struct batch *b, const char *name)
                            .ttl_ms = b->a->pending_ms };
 }
 
+/* Return the pod that will have the port. */
+static const struct identity *who_of(const struct batch *b, const struct workload_port *port)
+{
+    return b->a->whos ? &b->a->whos[port - b->config->ports] : b->a->who;
+}
+
 static void request_own(struct batch *b)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < b->config->n_ports; i++) {
         const struct workload_port *port = &b->config->ports[i];
+        const struct identity *who = who_of(b, port);
 
         for (uint32_t number = 0; number < port->count; number++, n++) {
             struct line *line = &b->lines[n];
             dibs_request *r = &b->requests[n];
 
             line->port = port;
-            identity_claim_name(b->a->who, port, number, line->name);
+            identity_claim_name(who, port, number, line->name);
             *r = pending(b, line->name);
             r->mode = port->mode;
             r->port = port->port;
             r->run = port->is_contiguous && number == 0 ? port->count : 0;
             r->n_bindings = port->n_bindings;
             memcpy(r->bindings, port->bindings, sizeof r->bindings);
-            r->keeper = port->scope == WORKLOAD_ROLE_SCOPED ? b->a->who->role_keeper : b->a->who->keeper;
+            r->keeper = port->scope == WORKLOAD_ROLE_SCOPED ? who->role_keeper : who->keeper;
         }
     }
     b->n = n;
 }
 
-/* Reserve a port for a target whose pod has not arrived: a claim without a keeper. */
-static size_t reserve_target(struct batch *b, const char *name)
+/* Reserve a port, or any for 0, for a target whose pod has not arrived: a claim without a keeper. */
+static size_t reserve_target(struct batch *b, const char *name, uint16_t port)
 {
     for (size_t i = 0; i < b->n; i++)
         if (strcmp(b->lines[i].name, name) == 0)
@@ -103,6 +113,8 @@ static size_t reserve_target(struct batch *b, const char *name)
     (void) text_copy(b->lines[b->n].name, sizeof b->lines[b->n].name, name);
     b->requests[b->n] = pending(b, b->lines[b->n].name);
     b->requests[b->n].is_lookup = true; /* a claim that exists by then stays as it is */
+    b->requests[b->n].mode = port ? DIBS_REQUIRED : DIBS_RANDOM;
+    b->requests[b->n].port = port;
     return b->n++;
 }
 
@@ -220,7 +232,7 @@ static dibs_status adopt_reservation(struct batch *b, size_t i)
     if (has.id != 0 && !is_there) /* version 1.4 marked the name by a declared claim */
         s = free_reservation(b, line->name, &marked);
     if (s == DIBS_OK)
-        s = reservation_find(b->handle, b->a->who, line->port, &reserved, b->err);
+        s = reservation_find(b->handle, who_of(b, line->port), line->port, &reserved, b->err);
     line->other = reserved.other;
     if (is_there) {
         line->reserved = has.port;
@@ -252,15 +264,31 @@ static void warn_of_stale(struct batch *b)
         uint16_t stale = is_stale ? line->reserved : line->other;
 
         if (stale)
-            (void) snprintf(
-                b->a->warning, REVIEW_WARNING_MAX,
-                "dibs: pods that refer to port '%.63s' of this role have %u, and it is %u: delete them",
-                port->name, stale, b->claims[i].port);
+            review_warn(b->a->warnings,
+                        "pods that refer to port '%.63s' of this role have %u, and it is %u: delete them",
+                        port->name, stale, b->claims[i].port);
         else if (line->reserved && port->count > 1 && !port->is_contiguous)
-            (void) snprintf(b->a->warning, REVIEW_WARNING_MAX,
-                            "dibs: pods that refer to port '%.63s' of this role have the first of its "
-                            "%u numbers: delete them",
-                            port->name, port->count);
+            review_warn(b->a->warnings,
+                        "pods that refer to port '%.63s' of this role have the first of its %u numbers: "
+                        "delete them",
+                        port->name, port->count);
+    }
+}
+
+/* Warn about references to ports that no pod has yet: the target may come, or the name be wrong. */
+static void warn_of_reserved(struct batch *b)
+{
+    for (size_t i = 0; i < b->config->n_references; i++) {
+        const struct reference *found = &b->found[i];
+        const struct workload_reference *reference = &b->config->references[i];
+        char field[PORT_REQUEST_FIELD_MAX];
+
+        if (!found->is_reserved)
+            continue;
+        port_request_field(b->a->request, i, field);
+        review_warn(b->a->warnings, "%s: no pod has port '%.40s' of '%.40s' yet; %u is reserved for it",
+                    field, reference->port, reference->role ? reference->role : b->a->who->role_name,
+                    found->n ? found->ports[0] : b->claims[found->line].port);
     }
 }
 
@@ -279,10 +307,16 @@ static dibs_status claim_all(struct batch *b)
 
 static dibs_status claim_or_move(struct batch *b)
 {
-    dibs_status s = adopt_all(b);
+    dibs_status s = DIBS_OK;
 
+    for (size_t i = 0; i < b->n_own && s == DIBS_OK; i++)
+        s = occupant_avoid(b->handle, b->lines[i].port, &b->requests[i], b->a->warnings, b->err);
+    if (s == DIBS_OK)
+        s = adopt_all(b);
     if (s == DIBS_OK)
         s = claim_all(b);
+    for (size_t i = 0; i < b->n_own && s == DIBS_TAKEN; i++)
+        occupant_blame(b->handle, b->lines[i].port, &b->requests[i], b->err);
     if (s != DIBS_TAKEN || b->err->blocker.relation != DIBS_REL_SAME_NAME || !b->err->blocker.differs)
         return s;
     b->n_drops = 0;
@@ -316,6 +350,21 @@ static dibs_status remember_for_roles(struct batch *b)
     return s;
 }
 
+/* Replace the ledger's message if the quota of the namespace is exhausted, not the pool. */
+static dibs_status name_quota(struct batch *b)
+{
+    uint32_t n_more = 0;
+
+    for (size_t i = 0; i < b->n; i++) {
+        dibs_claim claim = { 0 };
+
+        n_more +=
+            dibs_claim_find(b->handle, &(dibs_which){ .name = b->lines[i].name }, &claim, NULL) != DIBS_OK;
+    }
+    (void) !namespace_quota_check(b->handle, &b->allowance, n_more, b->err);
+    return DIBS_EXHAUSTED;
+}
+
 /* Replace the ledger's message about a port outside the pool by one that names the pod's field. */
 static dibs_status name_field(const struct batch *b)
 {
@@ -328,7 +377,10 @@ static dibs_status name_field(const struct batch *b)
 
         if (port->mode != DIBS_RANDOM && !dibs_ranges_contain(&pool.ranges, port->port))
             return err_wrap(b->err, DIBS_INVALID, "metadata.annotations[%s]: allocations[%zu].%s",
-                            b->a->request->key, i, port->mode == DIBS_PREFERRED ? "prefer" : "port");
+                            b->a->request->key, i,
+                            port->mode == DIBS_PREFERRED ? "prefer"
+                            : b->a->request->given       ? "env"
+                                                         : "port");
     }
     return DIBS_INVALID;
 }
@@ -368,6 +420,8 @@ static dibs_status add_answers(const struct batch *b, struct pod_edit *out)
     }
     for (size_t i = 0; i < b->config->n_references; i++)
         add_referred(b, i, out);
+    if (b->a->whos) /* each pod gets its own later */
+        return out->is_lost ? no_memory(b->err) : DIBS_OK;
     assigned_write(b->a->who, b->config, b->claims, &assigned);
     pod_edit_annotation(out, IDENTITY_KEY_CLAIM, b->a->who->id);
     pod_edit_annotation(out, IDENTITY_KEY_ASSIGNED, assigned.is_lost ? "" : assigned.at);
@@ -382,7 +436,7 @@ static dibs_status resolve_references(struct batch *b)
     for (size_t i = 0; i < b->config->n_references && s == DIBS_OK; i++) {
         s = reference_find(b->handle, b->a->request, b->a->who, i, &b->found[i], b->err);
         if (s == DIBS_OK && b->found[i].n == 0)
-            b->found[i].line = reserve_target(b, b->found[i].name);
+            b->found[i].line = reserve_target(b, b->found[i].name, b->found[i].given);
     }
     b->a->is_early = s == DIBS_TAKEN;
     return s;
@@ -399,11 +453,14 @@ static dibs_status allocate(struct batch *b, struct pod_edit *out)
     s = claim_or_move(b);
     if (s == DIBS_INVALID)
         s = name_field(b);
+    if (s == DIBS_EXHAUSTED && b->a->has_quota)
+        s = name_quota(b);
     if (s == DIBS_OK)
         s = remember_for_roles(b);
     if (s != DIBS_OK)
         return s;
     warn_of_stale(b);
+    warn_of_reserved(b);
     return add_answers(b, out);
 }
 
@@ -454,7 +511,9 @@ dibs_status allocation_make(dibs *handle, struct allocation *allocation, struct 
                        .err = err };
     dibs_status s = handle_for(handle, allocation->who->principal, &theirs, err);
 
-    if (s == DIBS_OK)
+    if (s == DIBS_OK && allocation->has_quota)
+        s = namespace_quota_limit(&theirs, allocation->pool, &b.allowance, err);
+    if (s == DIBS_OK && !allocation->whos)
         s = choose_id(&theirs, allocation, err);
     if (s == DIBS_OK)
         s = allocate(&b, out);

@@ -14,11 +14,14 @@ struct allocation {
     const char *pool;
     int64_t pending_ms; /* TTL of the lease; longer than a request to the API server can take */
     bool is_dry_run;    /* decide without claiming */
+    bool has_quota;     /* the namespace may have no more ports than its quota */
     const jsonr_value *pod;
     const struct port_request *request;
     struct identity *who; /* gets its id and, if unnamed, its instance */
-    char *warning;        /* buffer of REVIEW_WARNING_MAX bytes for a warning to the client */
-    bool is_early;        /* TAKEN only until the target of a reference arrives */
+    /* Ports of several pods that do not exist yet: the pod of each; NULL: all are of `who`. */
+    const struct identity *whos;
+    struct review_warnings *warnings;
+    bool is_early; /* TAKEN only until the target of a reference arrives */
 };
 
 /* Claim the ports and add them to the edit `out`. INVALID and TAKEN name the field. */

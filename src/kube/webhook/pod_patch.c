@@ -319,14 +319,14 @@ static dibs_status patch_all(struct patching *p)
     return s == DIBS_OK ? patch_annotations(p) : s;
 }
 
-dibs_status pod_patch_write(const jsonr_value *pod, const struct pod_edit *edit, struct bytes *out,
-                            dibs_err *err)
+static dibs_status write_patch(const jsonr_value *pod, const struct pod_edit *edit,
+                               dibs_status (*patch)(struct patching *p), struct bytes *out, dibs_err *err)
 {
     struct bytes text = { 0 };
     struct patching p = { .pod = pod, .spec = jsonr_get(pod, "spec"), .edit = edit, .err = err };
 
     jsonw_begin_bytes(&p.w, &text);
-    dibs_status s = patch_all(&p);
+    dibs_status s = patch(&p);
     if (p.n_operations > 0)
         jsonw_end_array(&p.w);
     if (s == DIBS_OK && text.is_lost)
@@ -336,4 +336,16 @@ dibs_status pod_patch_write(const jsonr_value *pod, const struct pod_edit *edit,
     else
         bytes_done(&text);
     return s;
+}
+
+dibs_status pod_patch_write(const jsonr_value *pod, const struct pod_edit *edit, struct bytes *out,
+                            dibs_err *err)
+{
+    return write_patch(pod, edit, patch_all, out, err);
+}
+
+dibs_status pod_patch_annotations(const jsonr_value *object, const struct pod_edit *edit, struct bytes *out,
+                                  dibs_err *err)
+{
+    return write_patch(object, edit, patch_annotations, out, err);
 }

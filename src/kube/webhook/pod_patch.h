@@ -10,4 +10,7 @@
 /* Write the patch; empty: nothing to change. INVALID names the wrong field. */
 dibs_status pod_patch_write(const jsonr_value *pod, const struct pod_edit *edit, struct bytes *out,
                             dibs_err *err);
+/* The same for the annotations alone, of any object. */
+dibs_status pod_patch_annotations(const jsonr_value *object, const struct pod_edit *edit, struct bytes *out,
+                                  dibs_err *err);
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/text.h"
 
 #include "base/banned.h"
 
@@ -14,6 +15,13 @@ const char *port_request_annotation(const jsonr_value *pod, const char *key)
 
     (void) jsonr_get_string(jsonr_at(pod, "metadata.annotations"), key, &text);
     return text;
+}
+
+uint16_t port_request_number(const char *text)
+{
+    uint64_t number = 0;
+
+    return text && text_number(text, strlen(text), DIBS_PORT_MAX, &number) ? (uint16_t) number : 0;
 }
 
 void port_request_done(struct port_request *request)

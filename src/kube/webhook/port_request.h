@@ -17,6 +17,8 @@ struct port_request {
     const struct workload_component *config;
     size_t n_written; /* references of the annotation; the rest come from discovery and have no role */
     struct workload_discovery discovery;
+    /* The numbers that RBG's allocator gave for the references, 0: none; NULL: it has not served the pod. */
+    const uint16_t *given;
 };
 
 /* Read the request of `pod`, a map with metadata. INVALID names the field, prefixed with `where`
@@ -32,6 +34,8 @@ void port_request_field(const struct port_request *request, size_t reference,
 bool port_request_is_some(const struct port_request *request);
 /* Return the number of ports, counting each number of a port. */
 size_t port_request_count(const struct port_request *request);
+/* Return the port number that an annotation or a variable has as text; 0: NULL, or no port number. */
+uint16_t port_request_number(const char *text);
 /* Return the annotation of the given key; NULL: none. */
 const char *port_request_annotation(const jsonr_value *pod, const char *key);
 #endif

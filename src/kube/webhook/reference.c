@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/auto.h"
+#include "base/bytes.h"
 #include "base/err.h"
 #include "base/name_part.h"
 #include "base/text.h"
@@ -76,8 +78,11 @@ static dibs_status read_numbers(dibs *handle, const struct target *t, bool is_sh
         s = dibs_claim_find(handle, &(dibs_which){ .name = name }, &claim, err);
         if (s == DIBS_OK && !claim.is_exclusive) /* version 1.4 marked names this way */
             s = DIBS_NOT_FOUND;
-        if (s == DIBS_OK && out->n == 0)
+        if (s == DIBS_OK && out->n == 0) {
             out->run = claim.run;
+            out->is_reserved = !claim.keeper[0];
+            (void) text_copy(out->name, sizeof out->name, name);
+        }
         if (s == DIBS_OK)
             out->ports[out->n] = claim.port;
     }
@@ -119,7 +124,55 @@ struct role_scan {
     uint16_t remembered; /* number recorded under the role's name; 0: none */
     uint16_t reserved;   /* number reserved for any instance; 0: none */
     struct reservation reservation;
+    /* Of admitted pods of the role: */
+    bool may_be_plain;              /* pods without a component count as those of the target's */
+    bool has_plain, has_components; /* pods without, and with a component */
+    bool has_port;                  /* a pod of the target's component has the port, of any instance */
+    struct bytes ports;             /* all ports of that component: "a, b"; empty: no pod is known */
 };
+
+/* Return the length of a part without its number: "worker.2" is the third "worker". */
+static size_t base_len(const char *part)
+{
+    return strcspn(part, "./");
+}
+
+static bool is_same_base(const char *a, const char *b)
+{
+    return base_len(a) == base_len(b) && memcmp(a, b, base_len(a)) == 0;
+}
+
+static void list_port(struct bytes *list, const char *part)
+{
+    size_t len = base_len(part);
+
+    for (size_t at = 0; at + len <= list->n; at++) /* each once */
+        if (memcmp(list->at + at, part, len) == 0 && (at == 0 || list->at[at - 1] == ' ') &&
+            (at + len == list->n || list->at[at + len] == ','))
+            return;
+    if (list->n > 0)
+        bytes_add_text(list, ", ");
+    bytes_add(list, part, len);
+}
+
+/* Note a port of an admitted pod; `rest` is "COMPONENT/PORT". A claim that left its name does not count. */
+static void note_admitted(struct role_scan *l, const char *rest)
+{
+    const char *port = name_part_at(rest, 1);
+    bool is_plain = strncmp(rest, "-/", 2) == 0;
+
+    l->has_plain = l->has_plain || is_plain;
+    l->has_components = l->has_components || !is_plain;
+    if (!port || strchr(port, '/') || !(is_same_base(rest, l->shared) || (is_plain && l->may_be_plain)))
+        return;
+    l->has_port = l->has_port || is_same_base(port, name_part_at(l->shared, 1));
+    list_port(&l->ports, port);
+}
+
+static void role_scan_done(struct role_scan *l)
+{
+    bytes_done(&l->ports);
+}
 
 /* Note a reservation. Of several, the one recorded under the role's name counts, else the first. */
 static void note_reservation(struct role_scan *l, const dibs_claim *claim)
@@ -151,6 +204,8 @@ static bool note_claim(void *ctx, const dibs_claim *claim)
     l->is_reserved = l->is_reserved || (is_same && !is_shared && !has_keeper && is_other);
     if (!has_keeper && claim->is_exclusive && strcmp(rest, l->own) == 0)
         note_reservation(l, claim);
+    if (has_keeper)
+        note_admitted(l, rest);
     return true;
 }
 
@@ -181,30 +236,65 @@ static dibs_status wrong(const struct port_request *request, size_t i, const str
     return err_set(err, DIBS_INVALID, "%s: role '%.80s' %s", field, t->pod.role_name, why);
 }
 
-/* Return whether the referring pod has this port, too: then it is PodScoped, or it would have been found. */
-static bool is_as_own(const struct port_request *request, const struct target *t)
+/* Return whether target and referring pod are of one template, and so have the same ports. */
+static bool is_of_own_template(const struct target *t)
 {
     const char *own = t->who->component;
     const char *its = t->pod.component;
 
-    if (!t->is_own_role || !own != !its || (own && strcmp(own, its) != 0))
-        return false;
-    return workload_port(request->config, t->port) != NULL;
+    return t->is_own_role && (own && its ? strcmp(own, its) == 0 : own == its);
 }
 
-/* Name the claim to reserve for a target that has not arrived. An explicit index means a PodScoped port;
- * otherwise a port of the own role may be RoleScoped, and only one instance gets a reservation. */
-static dibs_status name_reservation(dibs *handle, const struct port_request *request, const struct target *t,
-                                    size_t i, struct reference *out, dibs_err *err)
+/* Refuse a port that the pods of a known target lack, with the names of those that they have. */
+static dibs_status check_exists(const struct port_request *request, size_t i, const struct target *t,
+                                struct role_scan *l, dibs_err *err)
+{
+    bool is_own = is_of_own_template(t);
+    char why[512];
+
+    for (size_t p = 0; is_own && p < request->config->n_ports; p++) {
+        char part[DIBS_NAME_PART_MAX + 1];
+
+        workload_part(request->config->ports[p].name, 0, part);
+        list_port(&l->ports, part);
+    }
+    bytes_add(&l->ports, "", 1);
+    if (l->ports.is_lost)
+        return err_set(err, DIBS_FAILURE, "resolving references: out of memory");
+    const char *ports = l->ports.at;
+    if (is_own ? workload_port(request->config, t->port) != NULL : l->has_port)
+        return DIBS_OK;
+    if (is_own || *ports)
+        (void) snprintf(why, sizeof why, "has no port '%.63s'%s%.63s%s; %s%.300s", t->port,
+                        t->pod.component ? " in component '" : "", t->pod.component ? t->pod.component : "",
+                        t->pod.component ? "'" : "", *ports ? "its ports are: " : "it has none", ports);
+    else if (l->has_components && !t->pod.component)
+        (void) snprintf(why, sizeof why, "has components: say whose port '%.63s' is meant", t->port);
+    else if (l->has_plain && !l->has_components)
+        (void) snprintf(why, sizeof why, "has no components, so no '%.63s'", t->pod.component);
+    else
+        return DIBS_OK; /* no pod of that component is known yet */
+    return wrong(request, i, t, why, err);
+}
+
+/* Resolve a reference to a target that has not arrived: to its reservation, or name the claim to reserve. An
+ * explicit index means a PodScoped port; otherwise a port of the own role may be RoleScoped, and only one
+ * instance gets a reservation. */
+static dibs_status find_reserved(dibs *handle, const struct port_request *request, const struct target *t,
+                                 size_t i, struct reference *out, dibs_err *err)
 {
     bool is_implied = request->config->references[i].instance < 0 && t->is_own_role;
-    struct role_scan l = { 0 };
+    AUTO(role_scan_done) struct role_scan l = { .may_be_plain = may_be_whole_role(request, t) };
     char field[PORT_REQUEST_FIELD_MAX];
-    dibs_status s = is_known(t) ? scan_role(handle, t, &l, err) : DIBS_OK;
-    bool is_settled = l.is_settled || is_as_own(request, t);
+    dibs_status s = scan_role(handle, t, &l, err);
+    uint16_t given = request->given ? request->given[i] : 0; /* by RBG, which knows PodScoped ports only */
+    bool is_settled = l.is_settled || is_of_own_template(t) || given;
 
-    if (s != DIBS_OK)
+    if (s == DIBS_OK)
+        s = check_exists(request, i, t, &l, err);
+    if (s != DIBS_OK || out->n > 0)
         return s;
+    out->is_reserved = true;
     if (!is_known(t) || (l.has_unnamed && !l.has_numbered))
         return wrong(request, i, t,
                      "has pods without a number or name of their own, and no claim of this port: only a "
@@ -217,6 +307,7 @@ static dibs_status name_reservation(dibs *handle, const struct port_request *req
                        "is shared is known when the first has come; try again",
                        field);
     name_of(t, false, 0, out->name);
+    out->given = given;
     if (!is_settled && !l.is_reserved)
         name_of(t, true, 0, out->role_name);
     return DIBS_OK;
@@ -251,7 +342,9 @@ dibs_status reference_find(dibs *handle, const struct port_request *request, con
         whole.pod.component = NULL;
         s = read_either_scope(handle, &whole, out, err);
     }
-    return s == DIBS_NOT_FOUND ? name_reservation(handle, request, &t, i, out, err) : s;
+    return s == DIBS_NOT_FOUND || (s == DIBS_OK && out->is_reserved)
+               ? find_reserved(handle, request, &t, i, out, err)
+               : s;
 }
 
 /* ---- reservations ---- */
@@ -259,7 +352,7 @@ dibs_status reference_find(dibs *handle, const struct port_request *request, con
 /* Find the reservation for a RoleScoped port, made for any instance. */
 static dibs_status find_of_role(dibs *handle, const struct target *t, struct reservation *out, dibs_err *err)
 {
-    struct role_scan l = { 0 };
+    AUTO(role_scan_done) struct role_scan l = { 0 };
     char name[DIBS_NAME_MAX + 1];
 
     name_of(t, true, 0, name);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "kube/webhook/review.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -69,6 +71,20 @@ void review_done(struct review *review)
     *review = (struct review){ 0 };
 }
 
+void review_warn(struct review_warnings *warnings, const char *fmt, ...)
+{
+    static const char prefix[] = "dibs: ";
+    va_list args;
+
+    if (warnings->n == REVIEW_WARNINGS_MAX)
+        return;
+    char *text = warnings->text[warnings->n++];
+    memcpy(text, prefix, sizeof prefix);
+    va_start(args, fmt);
+    (void) vsnprintf(text + strlen(prefix), REVIEW_WARNING_MAX - strlen(prefix), fmt, args);
+    va_end(args);
+}
+
 void review_write(const char *uid, const struct review_verdict *verdict, struct bytes *out)
 {
     struct jsonw w = { 0 };
@@ -92,10 +108,11 @@ void review_write(const char *uid, const struct review_verdict *verdict, struct 
         jsonw_key(&w, "patch");
         jsonw_base64(&w, verdict->patch.at, verdict->patch.n);
     }
-    if (verdict->warning[0]) {
+    if (verdict->warnings.n > 0) {
         jsonw_key(&w, "warnings");
         jsonw_array(&w);
-        jsonw_string(&w, verdict->warning);
+        for (size_t i = 0; i < verdict->warnings.n; i++)
+            jsonw_string(&w, verdict->warnings.text[i]);
         jsonw_end_array(&w);
     }
     jsonw_end_object(&w);

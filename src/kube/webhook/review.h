@@ -12,6 +12,7 @@ enum {
     /* The object and the one it replaces, as JSON; the API server accepts 3 MiB each. */
     REVIEW_BODY_MAX_BYTES = 8 << 20,
     REVIEW_WARNING_MAX = 256, /* the API server may truncate longer ones */
+    REVIEW_WARNINGS_MAX = 4,  /* of one response; clients print each */
 };
 
 enum review_operation { REVIEW_CREATE, REVIEW_UPDATE, REVIEW_OTHER };
@@ -31,12 +32,19 @@ struct review {
 dibs_status review_parse(const char *text, size_t len, struct review *out, dibs_err *err);
 void review_done(struct review *review);
 
+struct review_warnings {
+    char text[REVIEW_WARNINGS_MAX][REVIEW_WARNING_MAX];
+    size_t n;
+};
+/* Add "dibs: ..." for the client; what exceeds the maximum is left out. */
+void review_warn(struct review_warnings *warnings, const char *fmt, ...) DIBS_PRINTF(2, 3);
+
 struct review_verdict {
     bool is_allowed;
-    int code;                         /* of a refusal: an HTTP status */
-    char message[DIBS_ERR_MSG_MAX];   /* of a refusal */
-    char warning[REVIEW_WARNING_MAX]; /* for the client; "": none */
-    struct bytes patch;               /* a JSONPatch; empty: none */
+    int code;                       /* of a refusal: an HTTP status */
+    char message[DIBS_ERR_MSG_MAX]; /* of a refusal */
+    struct review_warnings warnings;
+    struct bytes patch; /* a JSONPatch; empty: none */
 };
 /* Write the AdmissionReview; `out` records lack of memory. */
 void review_write(const char *uid, const struct review_verdict *verdict, struct bytes *out);

@@ -281,6 +281,7 @@ static dibs_status start(struct webhook *w, dibs_err *err)
     w->queue.needs_rebuilt = o->needs_rebuilt;
     w->queue.admission =
         (struct admission_options){ .pending_ms = o->pending_ms ? o->pending_ms : WEBHOOK_PENDING_MS,
+                                    .has_quota = !o->has_no_quota,
                                     .templates = o->templates,
                                     .n_templates = o->n_templates };
     if (s == DIBS_OK)

@@ -6,8 +6,9 @@
 #include "kube/webhook/admission.h"
 
 #define WEBHOOK_LISTEN "*:8443"
-/* Longer than a request to the API server with all its webhooks can take. */
-#define WEBHOOK_PENDING_MS 300000
+/* The API server stores a pod within its --request-timeout (60 s by default, all webhooks included), counted
+ * from before it asks us. Half of that again covers clocks and a controller that lists late. */
+#define WEBHOOK_PENDING_MS 90000
 
 struct webhook_options {
     const dibs_settings *settings;
@@ -17,6 +18,7 @@ struct webhook_options {
     int64_t pending_ms; /* 0: WEBHOOK_PENDING_MS */
     const struct admission_template *templates;
     size_t n_templates;
+    bool has_no_quota;  /* namespaces may use up the pool */
     bool needs_rebuilt; /* as in struct review_queue */
     bool is_check;      /* only check whether it could start */
 };

@@ -52,6 +52,9 @@ void pack_answer(struct bytes *out, const struct answer_record *record);
 bool unpack_answer(struct etcd_bytes from, struct answer_record *out);
 void pack_sighting(struct bytes *out, const struct sighting_record *record);
 bool unpack_sighting(struct etcd_bytes from, struct sighting_record *out);
+/* The subject of a fact is in its key. */
+void pack_fact(struct bytes *out, const struct fact_record *record);
+bool unpack_fact(struct etcd_bytes from, struct fact_record *out);
 
 /* The ledger's format and salt. */
 struct ledger_header {

@@ -157,7 +157,10 @@ static void note_success(struct composing *c, int64_t revision)
         const struct memory_change *change = &tables->journal[i];
 
         struct name_record *name = change->table == NAMES ? change->after : NULL;
+        struct fact_record *fact = change->table == FACTS ? change->after : NULL;
 
+        if (fact)
+            fact->revision = revision;
         if (name) {
             name->revision = revision;
             name->space = (int) etcdstore_space(self, name->port);

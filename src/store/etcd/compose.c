@@ -396,6 +396,18 @@ static void add_sighting(struct composing *c, const struct sighting_record *befo
         compose_delete(c, &key, NULL);
 }
 
+/* Compare the fact's key, too: two clusters that begin to use one ledger must not both succeed. */
+static void add_fact(struct composing *c, const struct fact_record *before, const struct fact_record *now)
+{
+    struct etcdstore_key key = etcdstore_named_key(c->self, 'f', now ? now->subject : before->subject);
+
+    compose_compare(c, etcdstore_same(&key, before ? before->revision : 0));
+    if (now)
+        pack_fact(compose_put(c, &key), now);
+    else
+        compose_delete(c, &key, NULL);
+}
+
 /* Put an answer. add_history() removes answers in groups. */
 static void add_answer(struct composing *c, const struct answer_record *now)
 {
@@ -418,6 +430,8 @@ static void add_record(struct composing *c, size_t table, const void *before, co
         add_sighting(c, before, now);
     else if (table == ANSWERS)
         add_answer(c, now);
+    else if (table == FACTS)
+        add_fact(c, before, now);
 }
 
 /* Add each changed record once, with its state before all changes and its state now. */

@@ -259,6 +259,31 @@ static bool apply_pool(struct applying *a, const char *name, size_t n, const str
     return put(a, POOLS, &pool);
 }
 
+static bool apply_header(struct applying *a, const struct etcd_kv *kv)
+{
+    struct ledger_header header = { 0 };
+
+    if (!unpack_header(kv->value, &header))
+        return false;
+    a->self->format = header.major;
+    a->self->copy.base.salt = header.salt;
+    return true;
+}
+
+/* Apply a fact. An unreadable one is empty, until the controller writes it again (INV-6). */
+static bool apply_fact(struct applying *a, const char *subject, size_t n, const struct etcd_kv *kv)
+{
+    struct fact_record fact;
+
+    if (!unpack_fact(kv->value, &fact))
+        fact = (struct fact_record){ 0 };
+    if (n >= sizeof fact.subject)
+        return true; /* not of dibs */
+    memcpy(fact.subject, subject, n);
+    fact.revision = kv->mod_revision;
+    return put(a, FACTS, &fact);
+}
+
 /* Apply one key to the copy; `rest` is the key without prefix and space: "b/01d4". False: not decodable. */
 static bool apply(struct applying *a, struct etcd_bytes rest, const struct etcd_kv *kv)
 {
@@ -272,12 +297,14 @@ static bool apply(struct applying *a, struct etcd_bytes rest, const struct etcd_
     case 'e':
         (void) unpack_events(kv->value, add_event, a); /* events that cannot be decoded are skipped */
         return a->s == DIBS_OK;
+    case 'f': return apply_fact(a, name, n, kv);
     case 'k': return unpack_answer(kv->value, &answer) && put(a, ANSWERS, &answer);
     case 'l': return apply_lease(a, name, n, kv);
     case 'm': return apply_node(a, name, n, kv);
     case 'n': return apply_name(a, rest, kv);
     case 'p': return apply_pool(a, name, n, kv);
     case 's': return !unpack_sighting(kv->value, &sighting) || put(a, SIGHTINGS, &sighting);
+    case 'v': return apply_header(a, kv);
     case 't': a->self->tail_revision = kv->mod_revision; return unpack_tail(kv->value, &a->self->tail);
     case 'x': return unpack_block(kv->value, &(struct block_reader){ .ctx = a, .claim = add_lost });
     default: return true; /* other kinds are not part of the copy */
@@ -418,6 +445,7 @@ static void forget(struct etcd_store *self)
     self->tail = (struct node_tail){ 0 };
     memset(self->nodes, 0, self->n_nodes * sizeof *self->nodes);
     self->n_nodes = self->n_lost = 0;
+    self->format = 0;
     self->state.has_number = false;
     self->is_loaded = false;
 }
@@ -454,11 +482,14 @@ static dibs_status load(struct etcd_store *self, dibs_err *err)
     } parts[] = {
         { SPACE_CLUSTER, 'm', 'm' }, /* the nodes */
         { SPACE_CLUSTER, 'l', 'l' }, /* their leases */
-        { SPACE_CLUSTER, 'p', 'p' }, /* the pools, which decide the scope of the ports below */
+        { SPACE_CLUSTER, 'f', 'f' }, /* facts */
+        { SPACE_CLUSTER, 'p', 'v' }, /* the pools, which decide the scope of the ports below; the header */
         { SPACE_CLUSTER, 'b', 'b' }, { SPACE_CLUSTER, 'n', 'n' }, { SPACE_HOST, 'b', 'b' },
         { SPACE_HOST, 'e', 'e' },    { SPACE_HOST, 'k', 'x' },
     };
     int64_t began_ms = clock_monotonic_ms();
+    int64_t revision = self->revision;
+    uint64_t cluster_id = self->cluster_id;
     dibs_status s = DIBS_OK;
 
     forget(self);
@@ -467,6 +498,14 @@ static dibs_status load(struct etcd_store *self, dibs_err *err)
         s = read_kinds(self, parts[i].space, parts[i].from, parts[i].to, err);
     find_rank(self);
     memory_commit(&self->copy.tables);
+    self->cluster_id = etcd_cluster_id(self->etcd);
+    /* The watches have seen revisions that this etcd does not have. A failed read counts as that, too. */
+    self->is_cut =
+        self->is_cut || self->revision < revision || (cluster_id != 0 && self->cluster_id != cluster_id);
+    if (s == DIBS_OK && self->format != STORE_MAJOR)
+        s = etcdstore_check_header(self, err); /* it was lost with the data, or an older dibs wrote it */
+    if (s == DIBS_OK && self->lease && self->is_cut)
+        s = etcdstore_lease_rejoin(self->lease, self->deadline_ms, err);
     self->is_loaded = s == DIBS_OK;
     self->load_ms = clock_monotonic_ms() - began_ms;
     self->read_at = self->revision;

@@ -19,6 +19,7 @@
  *     c/p/POOL          pools    c/p/~ ports that no host may claim while their scope changes
  *     c/p/!format-2...  stops processes of format 1: they cannot read it, and report that
  *     c/p/!             put whenever a pool is removed: a deleted key has no revision to compare
+ *     c/f/SUBJECT       facts about the Kubernetes cluster; older versions ignore them
  *     c/m/NODE          hosts and their numbers    c/v format and salt
  *     c/l/NODE          exists while that host has a lease (node_lease.c)
  *
@@ -76,6 +77,8 @@ struct etcd_store {
     uint64_t conflict_at; /* n_elsewhere at the last conflict */
     int64_t revision;     /* the copy has all cluster-scope records up to it */
     int64_t read_at;      /* revision of the last full read: older notices are ignored */
+    uint64_t cluster_id;  /* etcd's, at the last full read */
+    uint32_t format;      /* of the ledger's header at the last full read; 0: it has none */
     struct node_tail tail;
     int64_t tail_revision;                  /* 0: the key does not exist */
     int64_t block_revision[SPACES][BLOCKS]; /* 0: the key does not exist */
@@ -89,13 +92,14 @@ struct etcd_store {
     size_t n_nodes;
     /* Watches for changes of other nodes; a short-lived process has none. */
     bool is_watched;
-    bool is_cut; /* the watches are paused: etcd compacted changes that they missed */
+    bool is_cut; /* the watches are paused: etcd compacted changes that they missed, or was replaced */
     struct etcd_watch *watch[WATCHES];
     int64_t load_ms;           /* duration of the last full read of the copy */
     int64_t confirmed_ms;      /* when the copy was last known to be current */
     int64_t silent_ms;         /* when a request last timed out; 0: etcd has answered since */
     dibs_err silence;          /* the error of that request */
     uint64_t n_gone;           /* leases of other hosts seen to end */
+    uint64_t n_ended;          /* leases of this host that had ended at its last notice */
     int64_t expected_revision; /* revision of our last commit until the watch delivers it; 0: delivered */
     int64_t expected_ms;       /* when we began to wait for it */
 
@@ -167,6 +171,9 @@ void etcdstore_lease_close(struct etcdstore_lease *lease);
 
 /* Check at once whether the lease has ended. */
 void etcdstore_lease_recheck(struct etcdstore_lease *lease);
+/* The same, and wait for the result: etcd's data was replaced, and the lease may be missing there.
+ * UNAVAILABLE: this node has no lease in it. */
+dibs_status etcdstore_lease_rejoin(struct etcdstore_lease *lease, int64_t deadline_ms, dibs_err *err);
 
 /* nodes.c */
 /* As ledger_compact(); does nothing while at most `plenty_bytes` are in use. */

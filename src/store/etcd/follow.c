@@ -90,6 +90,22 @@ static bool change_name(struct etcd_store *self, enum etcdstore_space space, str
     return memory_erase(&self->copy.tables, NAMES, &key, NULL) == DIBS_OK;
 }
 
+static bool change_fact(struct etcd_store *self, struct etcd_bytes rest, const struct etcd_event *event)
+{
+    struct fact_record key = { 0 };
+
+    if (rest.n - 2 >= sizeof key.subject)
+        return true;
+    memcpy(key.subject, (const char *) rest.at + 2, rest.n - 2);
+    const struct fact_record *known = memory_get(&self->copy.tables, FACTS, &key);
+    if (known && known->revision >= event->kv.mod_revision)
+        return true;
+    self->state.n_elsewhere++;
+    if (!event->is_delete)
+        return etcdstore_apply(self, SPACE_CLUSTER, &event->kv, NULL) == DIBS_OK;
+    return memory_erase(&self->copy.tables, FACTS, &key, NULL) == DIBS_OK;
+}
+
 /* Apply the creation or end of a node's lease. */
 static bool change_lease(struct etcd_store *self, struct etcd_bytes rest, const struct etcd_event *event)
 {
@@ -115,6 +131,7 @@ static bool take_change(struct etcd_store *self, enum etcdstore_space space, con
         return true; /* the copy is newer */
     switch (*(const char *) rest.at) {
     case 'b': return change_block(self, space, rest, event);
+    case 'f': return change_fact(self, rest, event);
     case 'l': return change_lease(self, rest, event);
     case 'm': return event->kv.mod_revision <= self->nodes_revision;
     case 'n': return change_name(self, space, rest, event);
@@ -160,7 +177,7 @@ static void cluster_changed(void *ctx, const struct etcd_event *events, size_t n
 
 /* ---- watching ---- */
 
-static void compacted(void *ctx, int64_t revision)
+static void cut(void *ctx, int64_t revision)
 {
     struct etcd_store *self = ctx;
 
@@ -181,7 +198,7 @@ static dibs_status watch_kinds(struct etcd_store *self, enum etcdstore_watch whi
                                           .end = etcdstore_key_bytes(&end),
                                           .revision = revision,
                                           .changed = space == SPACE_HOST ? host_changed : cluster_changed,
-                                          .compacted = compacted,
+                                          .cut = cut,
                                           .ctx = self };
     struct epoll_event event = { .events = EPOLLIN };
     dibs_status s = etcd_watch_open(&self->config, &options, &self->watch[which], err);
@@ -227,8 +244,15 @@ void etcdstore_take_notices(struct etcd_store *self)
         if (self->watch[i])
             etcd_watch_turn(self->watch[i]);
     uint64_t times = 0;
-    if (self->lease_notice >= 0 && read(self->lease_notice, &times, sizeof times) > 0)
-        note_elsewhere(self);
+    if (self->lease_notice < 0 || read(self->lease_notice, &times, sizeof times) <= 0)
+        return;
+    note_elsewhere(self);
+    struct ledger_lease now;
+    etcdstore_lease_state(self, &now);
+    if (now.n_ended == self->n_ended)
+        return;
+    self->n_ended = now.n_ended;
+    self->is_loaded = false; /* a lease that is missing may mean that all records are */
 }
 
 /* Mark the copy stale if another process wrote the tail, such as a commit for several nodes. */
@@ -281,7 +305,9 @@ static enum currency check_currency(struct etcd_store *self)
     dibs_status s = etcd_do(self->etcd, &call, &op, &answer, NULL);
     bool is_current = answer.result.succeeded;
 
-    if (s == DIBS_OK && !is_current)
+    if (s == DIBS_OK && (answer.revision < self->revision || answer.cluster != self->cluster_id))
+        self->is_loaded = is_current = false; /* etcd's data was replaced */
+    else if (s == DIBS_OK && !is_current)
         etcdstore_compare_tail(self, &answer.result.results[0]);
     etcd_answer_done(&answer);
     return s != DIBS_OK ? IS_UNSURE : is_current ? IS_CURRENT : IS_BEHIND;
@@ -374,12 +400,13 @@ dibs_status etcdstore_catch_up(struct etcd_store *self, dibs_err *err)
     if (self->state.had_conflict && self->is_loaded && !catch_up(self, self->conflict_at, INT64_MAX))
         self->is_loaded = false;
     confirm(self);
-    if (self->is_loaded)
-        return DIBS_OK;
-    dibs_status s = load_again(self, err);
+    dibs_status s = DIBS_OK;
 
-    self->confirmed_ms = clock_monotonic_ms();
-    note_elsewhere(self);
+    if (!self->is_loaded) {
+        s = load_again(self, err);
+        self->confirmed_ms = clock_monotonic_ms();
+        note_elsewhere(self);
+    }
     for (size_t i = 0; i < WATCHES && s == DIBS_OK && self->is_cut; i++)
         if (self->watch[i])
             etcd_watch_from(self->watch[i], self->revision + 1);

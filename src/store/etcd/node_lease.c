@@ -36,10 +36,11 @@ struct etcdstore_lease {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     /* Guarded by the lock: */
-    bool is_ending, needs_revalidation;
-    int64_t incarnation; /* 0: the lease has ended, and there is no new one yet */
-    int64_t until_ms;    /* CLOCK_BOOTTIME: no other node may consider it ended before this time */
-    uint64_t n_ended;    /* incarnations lost */
+    bool is_ending;
+    uint64_t n_wanted, n_checked; /* checks of the lease that were asked for, and done */
+    int64_t incarnation;          /* 0: the lease has ended, and there is no new one yet */
+    int64_t until_ms;             /* CLOCK_BOOTTIME: no other node may consider it ended before this time */
+    uint64_t n_ended;             /* incarnations lost */
     char trouble[256];
     /* Used by the thread only, once it runs: */
     struct etcd *etcd;
@@ -128,9 +129,26 @@ void etcdstore_lease_state(const struct etcd_store *self, struct ledger_lease *o
 void etcdstore_lease_recheck(struct etcdstore_lease *lease)
 {
     (void) pthread_mutex_lock(&lease->lock);
-    lease->needs_revalidation = true;
+    lease->n_wanted++;
     (void) pthread_cond_signal(&lease->wake);
     (void) pthread_mutex_unlock(&lease->lock);
+}
+
+dibs_status etcdstore_lease_rejoin(struct etcdstore_lease *lease, int64_t deadline_ms, dibs_err *err)
+{
+    struct timespec at = { .tv_sec = deadline_ms / 1000, .tv_nsec = deadline_ms % 1000 * 1000000 };
+    int rc = 0;
+
+    (void) pthread_mutex_lock(&lease->lock);
+    uint64_t wanted = ++lease->n_wanted;
+    (void) pthread_cond_broadcast(&lease->wake);
+    while (rc == 0 && lease->n_checked < wanted)
+        rc = pthread_cond_timedwait(&lease->wake, &lease->lock, &at);
+    bool is_joined = rc == 0 && lease->incarnation != 0;
+    (void) pthread_mutex_unlock(&lease->lock);
+    return is_joined ? DIBS_OK
+                     : err_set(err, DIBS_UNAVAILABLE,
+                               "etcd's data was replaced, and this host has no lease in it yet; try again");
 }
 
 /* ---- joining ---- */
@@ -274,7 +292,7 @@ static void wait_ms(struct etcdstore_lease *self, int64_t ms)
     int64_t ns = at.tv_nsec + ms % 1000 * 1000000;
     at.tv_sec += ms / 1000 + ns / 1000000000;
     at.tv_nsec = ns % 1000000000;
-    while (!self->is_ending && !self->needs_revalidation &&
+    while (!self->is_ending && self->n_wanted == self->n_checked &&
            pthread_cond_timedwait(&self->wake, &self->lock, &at) == 0) {
     }
 }
@@ -286,12 +304,14 @@ static void *keep_alive(void *arg)
 
     (void) pthread_mutex_lock(&self->lock);
     for (wait_ms(self, ms); !self->is_ending; wait_ms(self, ms)) {
-        bool needs_revalidation = self->needs_revalidation;
+        uint64_t wanted = self->n_wanted;
+        bool needs_revalidation = wanted != self->n_checked;
 
-        self->needs_revalidation = false;
         (void) pthread_mutex_unlock(&self->lock);
         ms = keep(self, needs_revalidation);
         (void) pthread_mutex_lock(&self->lock);
+        self->n_checked = wanted;
+        (void) pthread_cond_broadcast(&self->wake);
     }
     (void) pthread_mutex_unlock(&self->lock);
     return NULL;

@@ -342,8 +342,18 @@ static void sighting_fields(struct fields *f, struct sighting_record *sighting)
     sighting->seen.generation = field_uint(f, sighting->seen.generation, INT64_MAX);
     sighting->seen.lease_until_ms = field_int(f, sighting->seen.lease_until_ms);
     sighting->count = (uint32_t) field_uint(f, sighting->count, UINT32_MAX);
+    if (f->out ? sighting->since_ms != 0 : !f->is_bad && f->at < f->end) /* an older dibs writes none */
+        sighting->since_ms = field_int(f, sighting->since_ms);
 }
 DEFINE_PACK(sighting, struct sighting_record)
+
+static void fact_fields(struct fields *f, struct fact_record *fact)
+{
+    field_text(f, fact->cluster, sizeof fact->cluster);
+    field_text(f, fact->installation, sizeof fact->installation);
+    fact->quota = (uint32_t) field_uint(f, fact->quota, DIBS_PORT_MAX);
+}
+DEFINE_PACK(fact, struct fact_record)
 
 static void header_fields(struct fields *f, struct ledger_header *header)
 {

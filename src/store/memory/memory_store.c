@@ -272,6 +272,35 @@ dibs_status memory_rows_pools(struct store *store, bool (*fn)(void *, const dibs
     return DIBS_OK;
 }
 
+dibs_status memory_rows_facts(struct store *store, fact_fn fn, void *ctx, dibs_err *err)
+{
+    const struct memory_table *t = &memory_of(store)->table[FACTS];
+
+    (void) err;
+    for (size_t i = 0; i < t->n; i++)
+        if (!fn(ctx, t->item[i]))
+            break;
+    return DIBS_OK;
+}
+
+dibs_status memory_rows_count(struct store *store, const char *principal, uint32_t *n, dibs_err *err)
+{
+    const struct memory_table *t = &memory_of(store)->table[NAMES];
+    struct name_record from = { 0 };
+
+    (void) err;
+    *n = 0;
+    (void) text_copy(from.principal, sizeof from.principal, principal);
+    for (size_t i = memory_find(memory_of(store), NAMES, &from, NULL); i < t->n; i++) {
+        const struct name_record *name = t->item[i];
+
+        if (strcmp(name->principal, principal) != 0)
+            break;
+        *n += name->claim_id != 0;
+    }
+    return DIBS_OK;
+}
+
 /* ---- keeping the tables bounded ---- */
 
 struct trimming {

@@ -66,6 +66,11 @@ static int by_key(const void *a, const void *b)
     return d == 0 ? order(x->part, y->part) : d;
 }
 
+static int by_subject(const void *a, const void *b)
+{
+    return strcmp(((const struct fact_record *) a)->subject, ((const struct fact_record *) b)->subject);
+}
+
 /* Each port of each protocol once. */
 #define PER_HOST ((size_t) 3 * DIBS_PORT_MAX)
 
@@ -78,6 +83,7 @@ const struct memory_kind memory_kinds[RECORD_KINDS] = {
     [POOLS] = { sizeof(dibs_pool), 4096, by_pool },
     [SIGHTINGS] = { sizeof(struct sighting_record), PER_HOST, by_number },
     [ANSWERS] = { sizeof(struct answer_record), (size_t) 4 * DIBS_EVENTS_KEPT, by_key },
+    [FACTS] = { sizeof(struct fact_record), DIBS_PORT_MAX, by_subject },
 };
 
 void memory_tables_done(struct memory_tables *tables)

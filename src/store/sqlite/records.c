@@ -103,6 +103,7 @@ static const struct field sighting_fields[] = {
     { NUMBER, FIELD(struct sighting_record, seen.id), 1, INT64_MAX, NULL },
     { NUMBER, FIELD(struct sighting_record, seen.generation), 1, INT64_MAX, NULL },
     { NUMBER, FIELD(struct sighting_record, count), 0, UINT32_MAX, NULL },
+    { NUMBER, FIELD(struct sighting_record, since_ms), INT64_MIN, INT64_MAX, "since_ms" },
 };
 
 static const struct field answer_fields[] = {
@@ -114,6 +115,13 @@ static const struct field answer_fields[] = {
     { NUMBER, FIELD(struct answer_record, digest), INT64_MIN, INT64_MAX, NULL },
     { NUMBER, FIELD(struct answer_record, claim_id), 0, INT64_MAX, NULL },
     { NUMBER, FIELD(struct answer_record, generation), 0, INT64_MAX, NULL },
+};
+
+static const struct field fact_fields[] = {
+    { TEXT, FIELD(struct fact_record, subject), 0, 0, NULL },
+    { TEXT, FIELD(struct fact_record, cluster), 0, 0, NULL },
+    { TEXT, FIELD(struct fact_record, installation), 0, 0, NULL },
+    { NUMBER, FIELD(struct fact_record, quota), 0, DIBS_PORT_MAX, NULL },
 };
 
 #define DOING(noun) "reading " noun, "writing " noun, "removing " noun
@@ -140,6 +148,8 @@ static const struct kind {
                     SQL_SIGHTING_GET, SQL_SIGHTING_PUT, SQL_SIGHTING_DELETE },
     [ANSWERS] = { DOING("an answer"), FIELDS(answer_fields), 3, sizeof(struct answer_record), SQL_ANSWER_GET,
                   SQL_ANSWER_PUT, 0 },
+    [FACTS] = { DOING("a fact"), FIELDS(fact_fields), 1, sizeof(struct fact_record), SQL_FACT_GET,
+                SQL_FACT_PUT, SQL_FACT_DELETE },
 };
 
 /* The low bytes of an int64_t, in this machine's byte order. */
@@ -355,10 +365,12 @@ dibs_status sqlite_get(struct store *store, enum record_kind kind, void *record,
 
 dibs_status sqlite_put(struct store *store, enum record_kind kind, const void *record, dibs_err *err)
 {
+    struct sqlite_store *self = sqlite_of(store);
     const struct kind *k = &kinds[kind];
-    sqlite3_stmt *stmt = bind(store, k->put, k, k->n, record, err);
 
-    return sqlite_run(sqlite_of(store), stmt, k->writing, err);
+    if (self->access != SQLITE_WRITES) /* and it may lack columns of a newer version */
+        return sqlite_refuse_writing(self, err);
+    return sqlite_run(self, bind(store, k->put, k, k->n, record, err), k->writing, err);
 }
 
 dibs_status sqlite_copy(struct sqlite_store *self, enum record_kind kind, sqlite3_stmt *from, dibs_err *err)

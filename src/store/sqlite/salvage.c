@@ -404,6 +404,7 @@ static dibs_status copy_meta(struct salvage *r, sqlite3_stmt *row)
     return s;
 }
 
+/* Copy the tables that only dibs itself can restore: a controller writes the facts again. */
 static dibs_status copy_tables(struct salvage *r)
 {
     static const struct {

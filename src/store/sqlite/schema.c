@@ -70,6 +70,14 @@ static const char version_1005[] = "ALTER TABLE claims ADD COLUMN keeper TEXT NO
                                    "ALTER TABLE claims ADD COLUMN run INTEGER NOT NULL DEFAULT 0;"
                                    "ALTER TABLE pools ADD COLUMN rebuilt INTEGER NOT NULL DEFAULT 0";
 
+/* sighting_record.since_ms. */
+static const char version_1006[] = "ALTER TABLE sightings ADD COLUMN since_ms INTEGER NOT NULL DEFAULT 0";
+
+/* Facts about a Kubernetes cluster. */
+static const char version_1007[] =
+    "CREATE TABLE facts(subject TEXT PRIMARY KEY, cluster TEXT NOT NULL, installation TEXT NOT NULL,"
+    " quota INTEGER NOT NULL CHECK(quota BETWEEN 0 AND 65535)) STRICT, WITHOUT ROWID";
+
 /* In order; each runs in one transaction together with the change of user_version. */
 static const struct migration {
     int version;
@@ -77,12 +85,14 @@ static const struct migration {
 } migrations[] = {
     { SQLITE_OLDEST_VERSION, version_1003 },
     { 1004, version_1004 },
-    { SQLITE_LEDGER_VERSION, version_1005 },
+    { 1005, version_1005 },
+    { 1006, version_1006 },
+    { SQLITE_LEDGER_VERSION, version_1007 },
 };
 
 /* Sum of the hashes of all texts that the migrations leave in sqlite_schema. The cases of
  * tests/unit/test_sqlite_upgrade.c compare it with a new and a migrated ledger. */
-#define SCHEMA_DIGEST 0x33ff2942395db553u
+#define SCHEMA_DIGEST 0x37cdc3b30de05b54u
 
 static dibs_status make_salt(struct sqlite_store *self, dibs_err *err)
 {

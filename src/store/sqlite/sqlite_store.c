@@ -185,7 +185,7 @@ static dibs_status begin_here(struct sqlite_store *self, bool is_write, bool is_
     return s;
 }
 
-static dibs_status refuse_writing(const struct sqlite_store *self, dibs_err *err)
+dibs_status sqlite_refuse_writing(const struct sqlite_store *self, dibs_err *err)
 {
     if (err)
         *err = self->why_read_only;
@@ -220,7 +220,7 @@ static dibs_status begin(struct store *store, bool is_write, bool is_full, int64
         dibs_status s = sqlite_reopen(self, err);
 
         if (s == DIBS_OK && is_write && self->access != SQLITE_WRITES)
-            s = refuse_writing(self, err);
+            s = sqlite_refuse_writing(self, err);
         if (s != DIBS_OK)
             return s;
     }
@@ -455,6 +455,34 @@ static dibs_status pools(struct store *store, bool (*fn)(void *, const dibs_pool
     return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading pools", err);
 }
 
+/* List the facts. A damaged one is skipped; the controller writes it again (INV-6). */
+static dibs_status facts(struct store *store, fact_fn fn, void *ctx, dibs_err *err)
+{
+    struct sqlite_store *self = sqlite_of(store);
+    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_FACTS, err);
+    struct fact_record fact;
+    int rc = SQLITE_DONE;
+
+    if (!stmt)
+        return DIBS_UNAVAILABLE;
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
+        if (sqlite_load(stmt, FACTS, &fact) && !fn(ctx, &fact))
+            return DIBS_OK;
+    return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading facts", err);
+}
+
+static dibs_status count(struct store *store, const char *principal, uint32_t *n, dibs_err *err)
+{
+    struct sqlite_store *self = sqlite_of(store);
+    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_NAMES_COUNT, err);
+
+    if (stmt)
+        (void) sqlite3_bind_text(stmt, 1, principal, -1, SQLITE_STATIC);
+    dibs_status s = sqlite_find(self, stmt, "counting claims", err);
+    *n = s == DIBS_OK ? (uint32_t) sqlite3_column_int64(stmt, 0) : 0;
+    return s;
+}
+
 static dibs_status trim(struct store *store, const struct store_bounds *bounds, dibs_err *err)
 {
     struct sqlite_store *self = sqlite_of(store);
@@ -583,6 +611,8 @@ const struct store_ops store_sqlite_ops = {
     .tail = tail,
     .events = events,
     .pools = pools,
+    .facts = facts,
+    .count = count,
     .trim = trim,
     .health = health,
     .salvage = sqlite_salvage,

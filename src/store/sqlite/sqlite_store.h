@@ -62,11 +62,18 @@
     S(POOL_DELETE, "DELETE FROM pools WHERE name=?1")                                                        \
     S(POOLS, "SELECT * FROM pools ORDER BY name")                                                            \
     S(SIGHTING_GET, "SELECT * FROM sightings WHERE claim=?1")                                                \
-    S(SIGHTING_PUT, "INSERT OR REPLACE INTO sightings(claim, generation, count) VALUES(?1, ?2, ?3)")         \
+    S(SIGHTING_PUT, "INSERT OR REPLACE INTO sightings(claim, generation, count, since_ms)"                   \
+                    " VALUES(?1, ?2, ?3, ?4)")                                                               \
     S(SIGHTING_DELETE, "DELETE FROM sightings WHERE claim=?1")                                               \
     S(ANSWER_GET, "SELECT * FROM answers WHERE principal=?1 AND key=?2 AND part=?3")                         \
     S(ANSWER_PUT, "INSERT OR REPLACE INTO answers(principal, key, part, n, seq, digest, claim, generation)"  \
                   " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")                                                 \
+    S(FACT_GET, "SELECT * FROM facts WHERE subject=?1")                                                      \
+    S(FACT_PUT, "INSERT OR REPLACE INTO facts(subject, cluster, installation, quota)"                        \
+                " VALUES(?1, ?2, ?3, ?4)")                                                                   \
+    S(FACT_DELETE, "DELETE FROM facts WHERE subject=?1")                                                     \
+    S(FACTS, "SELECT * FROM facts ORDER BY subject")                                                         \
+    S(NAMES_COUNT, "SELECT count(*) FROM names WHERE principal=?1 AND claim<>0")                             \
     S(TRIM_ANSWERS, "DELETE FROM answers WHERE seq<=?1")                                                     \
     S(TRIM_EVENTS, "DELETE FROM events WHERE seq<=?1 OR seq>=" EVENT_SEQ_END)                                \
     S(TRIM_NAMES, "DELETE FROM names WHERE claim=0 AND used_ms <"                                            \
@@ -114,7 +121,7 @@ extern const char *const sqlite_sql_text[SQL_COUNT];
 /* user_version is MAJOR * 1000 + MINOR; dibs refuses a newer major untouched, and uses a newer minor. */
 #define SQLITE_APPLICATION_ID 0x64696273 /* "dibs" */
 #define SQLITE_LEDGER_MAJOR 1
-#define SQLITE_LEDGER_VERSION 1005
+#define SQLITE_LEDGER_VERSION 1007
 #define SQLITE_OLDEST_VERSION 1003 /* of dibs 0.1 */
 
 /* Apply the migrations since `version` (0: all), inside a transaction. */
@@ -134,6 +141,8 @@ dibs_status sqlite_salvage(const char *rest, const dibs_event *event, struct led
 
 /* Report that a file of the ledger was removed while this process used it. */
 dibs_status sqlite_removed(const struct sqlite_store *self, const char *what, dibs_err *err);
+/* Report why the ledger can only be read. */
+dibs_status sqlite_refuse_writing(const struct sqlite_store *self, dibs_err *err);
 /* Report a failure of SQLite; `doing` names the failed action. */
 dibs_status sqlite_error(struct sqlite_store *self, int rc, const char *doing, dibs_err *err);
 /* The same without a connection, with the errno as an argument. */

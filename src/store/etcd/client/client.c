@@ -454,6 +454,11 @@ void etcd_close(struct etcd *etcd)
     free(etcd);
 }
 
+uint64_t etcd_cluster_id(const struct etcd *etcd)
+{
+    return etcd->cluster;
+}
+
 const char *etcd_endpoint(const struct etcd *etcd)
 {
     return etcd->config.origin[etcd->current];

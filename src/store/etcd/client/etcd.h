@@ -115,6 +115,7 @@ struct etcd_result {
 struct arena;
 struct etcd_answer {
     int64_t revision; /* of the store when it answered; after a change, the change's own: the fencing token */
+    uint64_t cluster; /* id of the cluster that answered */
     struct etcd_result result;
     struct arena *memory; /* owns everything that the answer points to */
 };
@@ -165,6 +166,9 @@ dibs_status etcd_status(struct etcd *etcd, struct etcd_call *call, size_t endpoi
 struct ledger_cluster;
 dibs_status etcd_cluster(const struct etcd_config *config, int64_t timeout_ms, struct ledger_cluster *out,
                          dibs_err *err);
+
+/* Return the id of the cluster that gave the last answer to etcd_do(); 0: there was none. */
+uint64_t etcd_cluster_id(const struct etcd *etcd);
 
 /* Return the endpoint that the next call asks first, for messages. */
 const char *etcd_endpoint(const struct etcd *etcd);

@@ -350,6 +350,7 @@ const char *read_answer(const jsonr_value *root, enum etcd_kind kind, struct etc
     if (!jsonr_is_object(field(root, "header")))
         return "it has no header"; /* every answer of the store has one */
     answer.revision = read_int(&r, field(root, "header"), "revision");
+    answer.cluster = read_uint(&r, field(root, "header"), "cluster_id");
     if (answer.revision <= 0 && !r.wrong)
         r.wrong = "it has no revision";
     if (!is_of_kind(root, kind) && !r.wrong)

@@ -62,6 +62,7 @@ void refusal_read(int http_status, const char *body, size_t n, struct refusal *o
 
 struct message {
     int64_t revision; /* of the store */
+    uint64_t cluster; /* id of the cluster */
     bool is_created, is_cancelled;
     bool is_others;            /* for another watch */
     bool is_part;              /* more of the same revisions follows */
@@ -91,6 +92,7 @@ struct etcd {
     char token[ETCD_TOKEN_MAX + 1]; /* "": none */
     bool is_open;                   /* the cluster has no users, so it needs no token */
     int64_t seen_revision;          /* highest revision of all answers */
+    uint64_t cluster;               /* id of the cluster that answered last; 0: none did */
     unsigned n_reads;               /* number of reads so far */
 };
 

@@ -81,6 +81,7 @@ static const char *check_revision(struct etcd *etcd, const struct etcd_answer *a
     int64_t seen = etcd->seen_revision;
 
     etcd->seen_revision = answer->revision;
+    etcd->cluster = answer->cluster;
     if (answer->revision < seen)
         return "its revision is older than one seen before";
     if (answer->revision == seen && has_changed(&answer->result))

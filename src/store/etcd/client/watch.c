@@ -42,6 +42,7 @@ struct etcd_watch {
     enum state state;
     int64_t resume_ms, pause_ms;
     int64_t next_revision;            /* 0: from now on */
+    uint64_t cluster;                 /* id of the cluster that has these revisions; 0: not known yet */
     int64_t expected, expected_by_ms; /* 0: none expected */
     bool is_moved;                    /* etcd_watch_from() was called */
     bool is_open;                     /* the cluster has no users */
@@ -102,17 +103,28 @@ static void report(struct etcd_watch *w, const struct message *m)
                        w->next_revision - 1);
 }
 
+/* Pause until the caller has read everything. */
+static const char *stand(struct etcd_watch *w, int64_t revision, const char *why)
+{
+    w->state = STANDING;
+    w->expected = 0;
+    w->options.cut(w->options.ctx, revision);
+    return why;
+}
+
+/* Return whether the etcd that answers lacks the revisions reported before: its data was lost, or restored
+ * from an older copy. A member that lags behind looks the same: the watch continues at the next one. */
+static bool is_replaced(const struct etcd_watch *w, const struct message *m)
+{
+    return m->revision + 1 < w->next_revision || (w->cluster != 0 && m->cluster != w->cluster);
+}
+
 /* Handle the end of the stream. etcd also reports an expired token in this way, in varying words. */
 static const char *take_end(struct etcd_watch *w, const struct message *m)
 {
     if (m->is_cancelled || m->refusal.wants_login)
         w->token[0] = '\0';
-    if (m->compact_revision > 0) {
-        w->state = STANDING;
-        w->expected = 0;
-        w->options.compacted(w->options.ctx, m->compact_revision);
-    }
-    return "it is over";
+    return m->compact_revision > 0 ? stand(w, m->compact_revision, "it was compacted") : "it is over";
 }
 
 static const char *take_message(void *ctx, const char *line, size_t n)
@@ -125,7 +137,12 @@ static const char *take_message(void *ctx, const char *line, size_t n)
         return wrong;
     if (m.is_refused || m.is_cancelled)
         return take_end(w, &m);
+    if (m.is_created && is_replaced(w, &m)) {
+        w->which = (w->which + 1) % w->config.n_origins;
+        return stand(w, 0, "it is another etcd");
+    }
     if (m.is_created) {
+        w->cluster = m.cluster;
         w->state = WATCHING;
         w->pause_ms = PAUSE_FIRST_MS;
         w->n_logins = 0;
@@ -287,6 +304,7 @@ void etcd_watch_turn(struct etcd_watch *w)
 void etcd_watch_from(struct etcd_watch *w, int64_t revision)
 {
     w->next_revision = revision;
+    w->cluster = 0;
     w->expected = 0;
     w->is_moved = true;
     web_set_alarm(w->web, 1);
@@ -402,6 +420,7 @@ const char *message_read(const char *line, size_t n, struct message *out)
     if (!jsonr_is_object(result) || !jsonr_is_object(jsonr_get(result, "header")))
         return "it has no result";
     m.revision = read_int(&r, jsonr_get(result, "header"), "revision");
+    m.cluster = read_uint(&r, jsonr_get(result, "header"), "cluster_id");
     m.is_created = read_bool(&r, result, "created");
     m.is_cancelled = read_bool(&r, result, "canceled");
     m.is_part = read_bool(&r, result, "fragment");

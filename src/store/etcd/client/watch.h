@@ -19,9 +19,9 @@ struct etcd_watch_options {
     /* Reports changes in order; n 0: a notice that there were none. Everything up to `revision` has been
      * reported. Callbacks may call etcd_watch_from(), but no other function of the watch. */
     void (*changed)(void *ctx, const struct etcd_event *events, size_t n, int64_t revision);
-    /* etcd compacted revisions before `revision`, so some changes were not reported. The watch pauses until
-     * etcd_watch_from(): read everything, and continue after that revision. */
-    void (*compacted)(void *ctx, int64_t revision);
+    /* Some changes were not reported: etcd compacted revisions before `revision`, or (0) its data was
+     * replaced. The watch pauses until etcd_watch_from(): read everything, and continue after that. */
+    void (*cut)(void *ctx, int64_t revision);
     /* Optional. The watch started at that endpoint, or was interrupted and will retry. */
     void (*connected)(void *ctx, const char *endpoint, bool is_connected);
     void *ctx;

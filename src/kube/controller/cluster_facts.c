@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Bring facts about the cluster into the ledger, where the webhook, which has no rights, reads them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/grow.h"
+#include "kube/controller/internal.h"
+#include "ledger/ledger.h"
+
+#include "base/banned.h"
+
+struct quotas {
+    struct fact_record *all;
+    size_t n, max;
+    bool is_lost;
+};
+
+static void add_quota(void *ctx, struct hash_table_item *item)
+{
+    const struct inventory_object *o = (const struct inventory_object *) item;
+    struct quotas *q = ctx;
+
+    if (!o->has_quota || o->is_gone)
+        return;
+    q->is_lost = q->is_lost || !grow((void **) &q->all, q->n, &q->max, sizeof *q->all);
+    if (q->is_lost)
+        return;
+    q->all[q->n] = (struct fact_record){ .quota = o->quota };
+    memcpy(q->all[q->n++].subject, o->principal, sizeof o->principal);
+}
+
+static int by_subject(const void *a, const void *b)
+{
+    return strcmp(((const struct fact_record *) a)->subject, ((const struct fact_record *) b)->subject);
+}
+
+dibs_status controller_write_quotas(struct controller *c, dibs_err *err)
+{
+    const struct source *source = &c->sources[SOURCE_NAMESPACES];
+    const struct call call = handle_call(&c->ledger.acting);
+    struct quotas q = { 0 };
+
+    if (source->is_incomplete || informer_status(source->informer)->state != INFORMER_KNOWN)
+        return DIBS_OK;
+    hash_table_each(&c->inventory.objects, add_quota, &q);
+    if (q.n > 0)
+        qsort(q.all, q.n, sizeof *q.all, by_subject);
+    dibs_status s = q.is_lost ? err_set(err, DIBS_FAILURE, "reading quotas: out of memory")
+                              : ledger_set_quotas(c->ledger.server.ledger, &call, q.all, q.n, err);
+    free(q.all);
+    return s;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+#include "kube/webhook/namespace_quota.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "kube/identity.h"
+#include "ledger/ledger.h"
+
+#include "base/banned.h"
+
+enum { SHARE = 4 }; /* a namespace that fails in a loop leaves three quarters of the pool to the others */
+
+dibs_status namespace_quota_limit(dibs *handle, const char *pool, struct ledger_allowance *allowance,
+                                  dibs_err *err)
+{
+    struct fact_record fact = { 0 };
+    dibs_pool found = { 0 };
+
+    (void) text_copy(fact.subject, sizeof fact.subject, handle_call(handle).principal);
+    dibs_status s = handle_fact(handle, &fact, err);
+    if (s == DIBS_NOT_FOUND) {
+        s = dibs_pool_get(handle, pool, &found, err);
+        fact.quota = (dibs_ranges_count(&found.ranges) + SHARE - 1) / SHARE;
+    }
+    return s == DIBS_OK ? handle_allow(handle, fact.quota, allowance, err) : s;
+}
+
+dibs_status namespace_quota_check(const dibs *handle, const struct ledger_allowance *allowance,
+                                  uint32_t n_more, dibs_err *err)
+{
+    if (allowance->n + n_more <= allowance->max)
+        return DIBS_OK;
+    return err_set(
+        err, DIBS_EXHAUSTED,
+        "the quota of namespace '%s' is %u ports: it has %u, pods that are still being created "
+        "included, and this pod needs %u more; delete pods, or raise the annotation " IDENTITY_KEY_QUOTA
+        " of the Namespace",
+        handle_call(handle).principal + strlen("ns:"), allowance->max, allowance->n, n_more);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "kube/webhook/occupant.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/name_part.h"
+#include "kube/identity.h"
+#include "kube/protocol.h"
+#include "lib/handle.h"
+
+#include "base/banned.h"
+
+struct occupant {
+    const char *principal, *name; /* of the port's own claim */
+    uint8_t protos;
+    bool is_own;     /* that claim has the number */
+    bool is_foreign; /* an object uses it without a claim */
+    char text[512];  /* who has it: "port 'http' of pod 'web-0' in ...", "Service/web"; "": nobody else */
+};
+
+static void copy_part(const char *name, size_t i, char out[DIBS_NAME_PART_MAX + 1])
+{
+    const char *part = name_part_at(name, i);
+
+    (void) snprintf(out, DIBS_NAME_PART_MAX + 1, "%.*s", part ? (int) strcspn(part, "/") : 0,
+                    part ? part : "");
+}
+
+/* Write who has a claim of a namespace. The name of a pod is known only if it follows from the claim. */
+static void describe_pod(const dibs_claim *claim, char *out, size_t size)
+{
+    char parts[DIBS_NAME_PARTS_MAX][DIBS_NAME_PART_MAX + 1];
+    const char *set = strncmp(claim->keeper, "StatefulSet/", 12) == 0 ? claim->keeper + 12 : NULL;
+    char who[256];
+
+    for (size_t i = 0; i < DIBS_NAME_PARTS_MAX; i++)
+        copy_part(claim->name, i, parts[i]);
+    const char *bare = strncmp(parts[0], "Pod.", 4) == 0 ? parts[0] + 4 : NULL;
+    const char *instance = parts[2];
+    if (!claim->keeper[0])
+        (void) snprintf(who, sizeof who, "instance %s of role '%s', to which pods refer", instance, parts[1]);
+    else if (strcmp(instance, "-") == 0)
+        (void) snprintf(who, sizeof who, "all pods of role '%s'", parts[1]);
+    else if (instance[0] == '~' && bare)
+        (void) snprintf(who, sizeof who, "pod '%s'", bare);
+    else if (instance[0] == '~')
+        (void) snprintf(who, sizeof who, "a pod of role '%s'", parts[1]);
+    else if (set)
+        (void) snprintf(who, sizeof who, "pod '%s-%s'", set, instance);
+    else
+        (void) snprintf(who, sizeof who, "the pod %s/%s of %s", instance, parts[3], claim->keeper);
+    (void) snprintf(out, size, "port '%s' of %s in namespace '%s'", parts[4], who,
+                    claim->principal + strlen("ns:"));
+}
+
+static bool note_claim(void *ctx, const dibs_claim *claim)
+{
+    struct occupant *o = ctx;
+    bool conflicts = false;
+
+    for (size_t i = 0; i < claim->n_bindings; i++)
+        conflicts = conflicts || (o->protos & 1u << claim->bindings[i].proto);
+    if (!conflicts || o->is_foreign)
+        return true;
+    if (strcmp(claim->principal, o->principal) == 0 && strcmp(claim->name, o->name) == 0) {
+        o->is_own = true;
+    } else if (strcmp(claim->principal, IDENTITY_OBSERVED) == 0) {
+        o->is_foreign = true;
+        (void) snprintf(o->text, sizeof o->text, "%s", claim->keeper);
+    } else if (strncmp(claim->principal, "ns:", 3) == 0) {
+        describe_pod(claim, o->text, sizeof o->text);
+    } else {
+        (void) snprintf(o->text, sizeof o->text, "the claim '%s' of %s", claim->name, claim->principal);
+    }
+    return true;
+}
+
+static dibs_status find(dibs *handle, const struct workload_port *port, const char *name,
+                        struct occupant *out, dibs_err *err)
+{
+    const struct call call = handle_call(handle);
+
+    *out = (struct occupant){ .principal = call.principal, .name = name, .protos = protocols_of(port) };
+    return dibs_claim_list(handle, &(dibs_filter){ .port = port->port }, note_claim, out, err);
+}
+
+dibs_status occupant_avoid(dibs *handle, const struct workload_port *port, dibs_request *request,
+                           struct review_warnings *warnings, dibs_err *err)
+{
+    struct occupant o;
+
+    if (request->mode == DIBS_RANDOM)
+        return DIBS_OK;
+    dibs_status s = find(handle, port, request->name, &o, err);
+    if (s != DIBS_OK || !o.is_foreign)
+        return s;
+    if (request->mode == DIBS_REQUIRED && !o.is_own)
+        return err_set(
+            err, DIBS_TAKEN,
+            "allocations '%s': port %u is used by %s without a claim; choose another number, or use "
+            "'prefer'",
+            port->name, port->port, o.text);
+    review_warn(warnings, "allocations '%.63s': port %u is used by %.63s without a claim%s", port->name,
+                port->port, o.text, o.is_own ? ", and is this pod's" : "; the pod gets another one");
+    if (!o.is_own)
+        request->mode = DIBS_RANDOM;
+    return DIBS_OK;
+}
+
+void occupant_blame(dibs *handle, const struct workload_port *port, const dibs_request *request,
+                    dibs_err *err)
+{
+    bool is_by_name = err->blocker.relation == DIBS_REL_SAME_NAME;
+    struct occupant o;
+
+    if (request->mode != DIBS_REQUIRED || is_by_name || err->blocker.port != request->port ||
+        find(handle, port, request->name, &o, NULL) != DIBS_OK || !o.text[0])
+        return;
+    (void) err_set(err, DIBS_TAKEN,
+                   "allocations '%s': port %u is claimed: it is %s; choose another number, or use 'prefer'",
+                   port->name, port->port, o.text);
+}
