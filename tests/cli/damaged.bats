@@ -187,7 +187,7 @@ shown_by_all() {
     ok get web --port 21311
     sql 'DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are; DROP TABLE answers;
         ALTER TABLE names DROP COLUMN project; ALTER TABLE claims DROP COLUMN env; ALTER TABLE claims DROP COLUMN keeper;
-        ALTER TABLE claims DROP COLUMN run; ALTER TABLE pools DROP COLUMN rebuilt; ALTER TABLE sightings DROP COLUMN since_ms; PRAGMA user_version=1000'
+        ALTER TABLE claims DROP COLUMN run; ALTER TABLE pools DROP COLUMN rebuilt; ALTER TABLE sightings DROP COLUMN since_ms; DROP TABLE facts; PRAGMA user_version=1000'
     refused 6 get web
     says 'unknown version 1000'
     ok doctor --fix

@@ -255,7 +255,7 @@ def asked(line):
     if not rest:
         return None
     where = "*"
-    if rest[0] == "namespaces":
+    if rest[0] == "namespaces" and len(rest) > 2:  # not the list of namespaces itself
         where, rest = rest[1], rest[2:]
     verb = {"GET": "watch" if watch else "get" if len(rest) > 1 else "list", "POST": "create", "PUT": "update",
             "PATCH": "patch", "DELETE": "delete"}[method]

@@ -357,7 +357,7 @@ time.sleep(600)' "$T/ledger.db" "$T/locked"
         dibs claim -n 20 kept --keep >"$T/ports"
         dibs claim -n 5 held --pid "$owner" >>"$T/ports"
         dibs claim -n 5 leased --ttl 1h >>"$T/ports"
-        sql 'ALTER TABLE sightings DROP COLUMN since_ms'
+        sql 'ALTER TABLE sightings DROP COLUMN since_ms; DROP TABLE facts'
         [ $version -ge 1005 ] || sql 'ALTER TABLE claims DROP COLUMN keeper; ALTER TABLE claims DROP COLUMN run; ALTER TABLE pools DROP COLUMN rebuilt'
         [ $version -ge 1004 ] || sql 'ALTER TABLE claims DROP COLUMN env'
         sql "PRAGMA user_version=$version"

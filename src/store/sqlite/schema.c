@@ -70,11 +70,9 @@ static const char version_1005[] = "ALTER TABLE claims ADD COLUMN keeper TEXT NO
                                    "ALTER TABLE claims ADD COLUMN run INTEGER NOT NULL DEFAULT 0;"
                                    "ALTER TABLE pools ADD COLUMN rebuilt INTEGER NOT NULL DEFAULT 0";
 
-/* sighting_record.since_ms. */
-static const char version_1006[] = "ALTER TABLE sightings ADD COLUMN since_ms INTEGER NOT NULL DEFAULT 0";
-
-/* Facts about a Kubernetes cluster. */
-static const char version_1007[] =
+/* sighting_record.since_ms, and facts about a Kubernetes cluster. */
+static const char version_1006[] =
+    "ALTER TABLE sightings ADD COLUMN since_ms INTEGER NOT NULL DEFAULT 0;"
     "CREATE TABLE facts(subject TEXT PRIMARY KEY, cluster TEXT NOT NULL, installation TEXT NOT NULL,"
     " quota INTEGER NOT NULL CHECK(quota BETWEEN 0 AND 65535)) STRICT, WITHOUT ROWID";
 
@@ -86,8 +84,7 @@ static const struct migration {
     { SQLITE_OLDEST_VERSION, version_1003 },
     { 1004, version_1004 },
     { 1005, version_1005 },
-    { 1006, version_1006 },
-    { SQLITE_LEDGER_VERSION, version_1007 },
+    { SQLITE_LEDGER_VERSION, version_1006 },
 };
 
 /* Sum of the hashes of all texts that the migrations leave in sqlite_schema. The cases of

@@ -121,7 +121,7 @@ extern const char *const sqlite_sql_text[SQL_COUNT];
 /* user_version is MAJOR * 1000 + MINOR; dibs refuses a newer major untouched, and uses a newer minor. */
 #define SQLITE_APPLICATION_ID 0x64696273 /* "dibs" */
 #define SQLITE_LEDGER_MAJOR 1
-#define SQLITE_LEDGER_VERSION 1007
+#define SQLITE_LEDGER_VERSION 1006
 #define SQLITE_OLDEST_VERSION 1003 /* of dibs 0.1 */
 
 /* Apply the migrations since `version` (0: all), inside a transaction. */
