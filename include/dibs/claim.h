@@ -187,7 +187,7 @@ typedef struct dibs_event_query {
 typedef struct dibs_node {
     char name[DIBS_NODE_MAX + 1];
     bool is_here;  /* it is this host */
-    bool is_alive; /* its daemon has a lease */
+    bool is_alive; /* its daemon has a lease; HOST/PART, a webhook or a controller, never has one */
 } dibs_node;
 typedef bool (*dibs_node_fn)(void *ctx, const dibs_node *node);
 

@@ -105,10 +105,12 @@ dibs_status cli_number_from(const struct cli *cli, const char *name, int64_t lea
 /* Print a line for people on stderr: "dibs: ...". Silent with --quiet. */
 void cli_note(const struct cli *cli, const char *fmt, ...) DIBS_PRINTF(2, 3);
 
-/* Describe the holder of a claim: "pid 123 (node)", "lease, 9m30s left", "-"; not yet safe for a terminal.
+/* Describe the holder of a claim: "pid 123 (node)", "lease, 9m30s left", "-", or of a namespace's claim "pod
+ * 'web-0' in namespace 'shop'"; not yet safe for a terminal.
  * `boot_ms`: dibs_boot_ms(). */
 void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size);
-/* Return "alive", "dead", "unknown", "orphan" or "kept". */
+/* Return "alive", "dead", "unknown", "orphan", "kept", or "pending" for a namespace's that waits for its pod.
+ */
 const char *cli_state(const dibs_claim *claim);
 enum { CLI_ADDRESS_BYTES = DIBS_ADDRESS_TEXT_MAX + 3 };
 /* Write the address as it precedes a port: IPv6 in brackets. */

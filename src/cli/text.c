@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/pod_words.h"
 #include "cli/cli.h"
 #include "codec/wire.h"
 
@@ -86,6 +87,8 @@ void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size
     int64_t ms = claim->lease_until_ms - boot_ms;
     bool is_dead = claim->life == DIBS_DEAD; /* also a lease of another boot before its end */
 
+    if (pod_words_owner(claim, out, size))
+        return;
     if (claim->holder == DIBS_HELD_BY_PROCESS) {
         (void) snprintf(out, size, "pid %d (%s)%s%s", claim->process.pid,
                         claim->command[0] ? claim->command : "?", on, claim->node);
@@ -106,6 +109,8 @@ const char *cli_state(const dibs_claim *claim)
 {
     if (claim->is_orphan)
         return "orphan";
+    if (pod_words_is_pending(claim))
+        return "pending";
     return claim->holder == DIBS_HELD_BY_NOBODY ? "kept" : words_at(&words_life, claim->life);
 }
 

@@ -20,9 +20,26 @@ static const struct field usage_fields[] = {
 };
 WIRE_VALUE(usage, dibs_pool_usage)
 
+/* Write null for a webhook or a controller, HOST/PART, which has no lease. */
+static void write_alive(struct jsonw *w, const void *object)
+{
+    const dibs_node *node = object;
+
+    jsonw_key(w, "alive");
+    if (strchr(node->name, '/'))
+        jsonw_null(w);
+    else
+        jsonw_bool(w, node->is_alive);
+}
+
+static void read_alive(struct fields *f, void *object)
+{
+    fields_bool(f, "alive", &((dibs_node *) object)->is_alive);
+}
+
 static const struct field node_fields[] = {
     FIELD(STRING, dibs_node, name, "name", FIELD_NEEDED),
-    FIELD(BOOL, dibs_node, is_alive, "alive", 0),
+    FIELD_OWNED("alive", 0, alive),
     FIELD(BOOL, dibs_node, is_here, "here", 0),
     { 0 },
 };

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/pod_words.h"
 #include "base/text.h"
 #include "core/plan.h"
 #include "host/kernel.h"
@@ -20,6 +21,7 @@ void core_describe(const dibs_claim *c, char *out, size_t size)
     char ttl[24];
     char holder[128] = "kept, without a holder";
     char command[DIBS_COMMAND_MAX + 1];
+    char pod[512];
 
     if (c->is_damaged) {
         (void) snprintf(out, size, "a damaged record of an unknown holder; see 'dibs doctor'");
@@ -27,6 +29,11 @@ void core_describe(const dibs_claim *c, char *out, size_t size)
     }
     clock_wall_format(c->created_ms, since);
     clock_duration_format(c->lease_ttl_ms, ttl);
+    if (pod_words_port(c, pod, sizeof pod)) {
+        (void) snprintf(out, size, "%s%s, since %s", pod, pod_words_is_pending(c) ? ", which is pending" : "",
+                        since);
+        return;
+    }
     if (c->holder == DIBS_HELD_BY_PROCESS)
         (void) snprintf(holder, sizeof holder, "pid %d (%s)", c->process.pid,
                         text_safe(c->command[0] ? c->command : "?", command, sizeof command));

@@ -11,6 +11,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/pod_words.h"
 #include "base/text.h"
 #include "host/kernel.h"
 #include "lib/doctor.h"
@@ -280,6 +281,10 @@ static bool check_claim(void *ctx, const dibs_claim *claim)
     d->n_claims++;
     d->n_dead += life == DIBS_DEAD;
     d->n_orphan += judged.is_orphan;
+    d->n_pods += pod_words_owner(&judged, who, sizeof who);
+    d->n_pending += pod_words_is_pending(&judged);
+    if (pod_words_is_pending(&judged)) /* the controller decides about it */
+        return !d->is_stopped;
     if (life != DIBS_UNKNOWN || d->n_unknown++ >= CLAIMS_SHOWN)
         return !d->is_stopped;
     core_describe(&judged, who, sizeof who);
@@ -304,6 +309,11 @@ static void check_claims(struct doctor *d)
     doctor_say(d, DIBS_FINE, "claim", "",
                "%zu claims: %zu of unknown state, %zu of dead holders, %zu orphans, %zu in disorder",
                d->n_claims, d->n_unknown, d->n_dead, d->n_orphan, d->n_flawed);
+    if (d->n_pods > 0)
+        doctor_say(d, d->n_pending > 0 ? DIBS_NOTE : DIBS_FINE, "claim",
+                   "nothing: 'dibs kube controller' confirms or ends them",
+                   "%zu claims are of pods and Services of Kubernetes, %zu of them pending", d->n_pods,
+                   d->n_pending);
     if (d->n_dead > 0)
         doctor_say(d, DIBS_NOTE, "claim", "run 'dibs reap', or wait: they give way when their port is needed",
                    "%zu claims have a dead holder", d->n_dead);

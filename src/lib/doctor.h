@@ -13,6 +13,7 @@ struct doctor {
     struct core *core;
     struct call call;
     size_t n_unknown, n_dead, n_orphan, n_claims, n_flawed;
+    size_t n_pods, n_pending; /* of Kubernetes */
 };
 
 /* Report a finding; `advice` is ignored when all is fine. */

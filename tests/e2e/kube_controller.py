@@ -13,6 +13,7 @@ import http.client
 import json
 import os
 import random
+import re
 import secrets
 import signal
 import socket
@@ -153,6 +154,7 @@ class World:
         got = subprocess.run([self.dibs, *words], capture_output=True, text=True, env={**os.environ, **self.env},
                              timeout=PATIENCE_S)
         assert got.returncode == 0, got.stderr
+        return got.stdout
 
     def of(self, claims, *parts):
         return [c for c in claims if all(p in f'{c["principal"]}/{c["name"]}' for p in parts)]
@@ -450,6 +452,32 @@ def case_observed(world):
     world.delete("Pod", "late")
     until("nothing is left", lambda: not world.claims())
     assert world.metric(controller, "kube_apiserver_nodeport_allocator_available_ports") is not None
+
+
+def case_words(world):
+    """What people read is in the words of Kubernetes; a webhook without a lease is not called gone."""
+    one_cluster(world)
+    world.create(workload("StatefulSet", "web", 1))
+    first = world.create(pod("web-0", {"allocations": [{"name": "http", "env": "PORT"}, {
+        "name": "gossip", "env": "GOSSIP", "scope": "RoleScoped"}]}, owner=("StatefulSet", "web")))
+    world.create(pod("ref", {"references": [{"env": "PEER", "from": "late[0].http"}]}, labels={"dibs.dev/group": "g"}))
+    world.create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "front"},
+                  "spec": {"ports": [{"port": 80, "nodePort": 20007}]}})
+    until("all are there", lambda: len(world.claims()) == 4 and len([c for c in world.claims() if c["holder"]]) == 1)
+    listed = world.dibs_does("ls", "--all")
+    for words in ("pod 'web-0' in namespace 'shop'  *kept", "all pods of role 'web' in namespace 'shop'  *kept",
+                  "instance 0 of role 'late', to which pods refer, in namespace 'shop'  *pending", "declared  Service/front "):
+        assert re.search(words, listed), listed
+    who = world.dibs_does("who", str(env(first)))
+    assert "held by pod 'web-0' in namespace 'shop', kept, pool kube" in who and "uid" not in who, who
+    explained = world.dibs_does("explain", str(env(first)))
+    assert "held by port 'http' of pod 'web-0' in namespace 'shop', since" in explained, explained
+    nodes = world.dibs_does("node")
+    assert "gone" not in nodes and re.search(r"hook/webhook-\d+  *-  *a webhook or controller", nodes), nodes
+    assert {n["alive"] for n in json.loads(world.dibs_does("node", "--json")) if "/" in n["name"]} == {None}
+    doctor = world.dibs_does("doctor")
+    assert "4 claims are of pods and Services of Kubernetes, 1 of them pending" in doctor, doctor
+    assert "not known whether" not in doctor and "0 of unknown state" in doctor, doctor
 
 
 def case_faults(world):

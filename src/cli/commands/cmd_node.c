@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/text_table.h"
@@ -15,14 +16,17 @@ struct listing {
 static bool show(void *ctx, const dibs_node *node)
 {
     struct listing *l = ctx;
+    bool is_part = strchr(node->name, '/') != NULL; /* a webhook or a controller */
 
     if (l->cli->json) {
         wire_node(&l->cli->w, node);
         return true;
     }
     cli_table_cell(&l->table, node->name);
-    cli_table_cell(&l->table, node->is_alive ? "alive" : "gone");
-    cli_table_cell(&l->table, node->is_here ? "this host" : "");
+    cli_table_cell(&l->table, is_part ? "" : node->is_alive ? "alive" : "gone");
+    cli_table_cell(&l->table, node->is_here ? "this host"
+                              : is_part     ? "a webhook or controller, which has no lease"
+                                            : "");
     return true;
 }
 
@@ -71,6 +75,8 @@ const struct cli_cmd cmd_node = {
     .args = "[ls | remove NODE]",
     .summary = "List the hosts of a cluster, or forget one",
     .details = "`ls` shows which hosts share the ledger, and whether their daemons are alive.\n"
+               "HOST/webhook-PORT and HOST/controller-PORT are processes of Kubernetes, which\n"
+               "have no lease: the probes of their pods show whether they are alive.\n"
                "`remove` ends all claims of a host that will not come back, kept ones of its\n"
                "users too, and forgets it. Until then its own ports stay claimed, however\n"
                "long it is gone. For administrators.",

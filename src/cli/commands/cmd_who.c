@@ -4,6 +4,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/pod_words.h"
 #include "cli/listener.h"
 #include "net/proto.h"
 
@@ -19,19 +20,25 @@ static void print_claim(const dibs_claim *claim, int64_t boot_ms)
     char safe_holder[TEXT] = "";
     char since[32] = "";
     char project[TEXT] = "";
+    char user[128] = "";
 
     cli_bindings(claim, bindings, sizeof bindings);
     cli_holder(claim, boot_ms, holder, sizeof holder);
     clock_wall_format(claim->created_ms, since);
-    (void) printf("claim   %s  %s  held by %s, %s%s%s, uid %u%s%s%s%s, since %s%s%s\n", bindings,
+    bool is_pods = pod_words_owner(claim, holder, sizeof holder);
+    if (!is_pods) /* of a pod's claim they are those of the webhook that wrote it */
+        (void) snprintf(user, sizeof user, ", uid %u%s%s", claim->uid, claim->node[0] ? " of host " : "",
+                        claim->node);
+    (void) printf("claim   %s  %s  held by %s, %s%s%s%s%s%s, since %s%s%s\n", bindings,
                   claim->name[0] ? text_safe(claim->name, safe_name, sizeof safe_name) : "(unnamed)",
-                  claim->is_damaged                      ? "a damaged record"
-                  : claim->holder == DIBS_HELD_BY_NOBODY ? "nobody"
-                                                         : text_safe(holder, safe_holder, sizeof safe_holder),
+                  claim->is_damaged ? "a damaged record"
+                  : claim->holder == DIBS_HELD_BY_NOBODY && !is_pods
+                      ? "nobody"
+                      : text_safe(holder, safe_holder, sizeof safe_holder),
                   cli_state(claim), claim->is_kept && claim->holder != DIBS_HELD_BY_NOBODY ? ", kept" : "",
-                  claim->is_exclusive ? "" : ", declared", claim->uid, claim->node[0] ? " of host " : "",
-                  claim->node, claim->pool[0] ? ", pool " : "", claim->pool, since,
-                  claim->project[0] ? ", of " : "", text_safe(claim->project, project, sizeof project));
+                  claim->is_exclusive ? "" : ", declared", user, claim->pool[0] ? ", pool " : "", claim->pool,
+                  since, claim->project[0] ? ", of " : "",
+                  text_safe(claim->project, project, sizeof project));
 }
 
 static void print_socket(const dibs_socket *socket, const char *relation)

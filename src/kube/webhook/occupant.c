@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/name_part.h"
+#include "base/pod_words.h"
 #include "kube/identity.h"
 #include "kube/protocol.h"
 #include "lib/handle.h"
@@ -20,41 +20,6 @@ struct occupant {
     char text[512];  /* who has it: "port 'http' of pod 'web-0' in ...", "Service/web"; "": nobody else */
 };
 
-static void copy_part(const char *name, size_t i, char out[DIBS_NAME_PART_MAX + 1])
-{
-    const char *part = name_part_at(name, i);
-
-    (void) snprintf(out, DIBS_NAME_PART_MAX + 1, "%.*s", part ? (int) strcspn(part, "/") : 0,
-                    part ? part : "");
-}
-
-/* Write who has a claim of a namespace. The name of a pod is known only if it follows from the claim. */
-static void describe_pod(const dibs_claim *claim, char *out, size_t size)
-{
-    char parts[DIBS_NAME_PARTS_MAX][DIBS_NAME_PART_MAX + 1];
-    const char *set = strncmp(claim->keeper, "StatefulSet/", 12) == 0 ? claim->keeper + 12 : NULL;
-    char who[256];
-
-    for (size_t i = 0; i < DIBS_NAME_PARTS_MAX; i++)
-        copy_part(claim->name, i, parts[i]);
-    const char *bare = strncmp(parts[0], "Pod.", 4) == 0 ? parts[0] + 4 : NULL;
-    const char *instance = parts[2];
-    if (!claim->keeper[0])
-        (void) snprintf(who, sizeof who, "instance %s of role '%s', to which pods refer", instance, parts[1]);
-    else if (strcmp(instance, "-") == 0)
-        (void) snprintf(who, sizeof who, "all pods of role '%s'", parts[1]);
-    else if (instance[0] == '~' && bare)
-        (void) snprintf(who, sizeof who, "pod '%s'", bare);
-    else if (instance[0] == '~')
-        (void) snprintf(who, sizeof who, "a pod of role '%s'", parts[1]);
-    else if (set)
-        (void) snprintf(who, sizeof who, "pod '%s-%s'", set, instance);
-    else
-        (void) snprintf(who, sizeof who, "the pod %s/%s of %s", instance, parts[3], claim->keeper);
-    (void) snprintf(out, size, "port '%s' of %s in namespace '%s'", parts[4], who,
-                    claim->principal + strlen("ns:"));
-}
-
 static bool note_claim(void *ctx, const dibs_claim *claim)
 {
     struct occupant *o = ctx;
@@ -68,10 +33,8 @@ static bool note_claim(void *ctx, const dibs_claim *claim)
         o->is_own = true;
     } else if (strcmp(claim->principal, IDENTITY_OBSERVED) == 0) {
         o->is_foreign = true;
-        (void) snprintf(o->text, sizeof o->text, "%s", claim->keeper);
-    } else if (strncmp(claim->principal, "ns:", 3) == 0) {
-        describe_pod(claim, o->text, sizeof o->text);
-    } else {
+        (void) pod_words_owner(claim, o->text, sizeof o->text);
+    } else if (!pod_words_port(claim, o->text, sizeof o->text)) {
         (void) snprintf(o->text, sizeof o->text, "the claim '%s' of %s", claim->name, claim->principal);
     }
     return true;
