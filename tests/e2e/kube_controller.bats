@@ -22,6 +22,9 @@ cluster() { # cluster CASE
 @test "a pod's claims are confirmed when it is seen, a copy has its own, and they end with it" { cluster pods; }
 @test "an instance of a StatefulSet keeps its port until it is scaled away, a role until its object goes" { cluster named; }
 @test "RBG's instances and groups keep what is theirs, and references are the same numbers" { cluster groups; }
+@test "RBG with its allocator off: an instance, its pods and all that refers to them have one set of numbers" { cluster rbg_off; }
+@test "RBG with its allocator on: numbers that it drew twice are replaced before there is a pod" { cluster rbg_on; }
+@test "RBG whose instances dibs does not see: its numbers are claimed, or the pod is refused" { cluster rbg_alone; }
 @test "a namespace gets no more ports than its quota, whatever becomes of its pods, and keeps what it has" { cluster quota; }
 @test "numbers of Services and of other pods are never handed out, and errors are reported beside objects" { cluster observed; }
 @test "ls, who, explain, node and doctor speak of pods, roles and namespaces" { cluster words; }

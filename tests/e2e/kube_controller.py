@@ -220,8 +220,8 @@ class World:
         finally:
             connection.close()
 
-    def register(self, name="hook"):
-        """The webhook configuration, at the replica of that name."""
+    def register(self, name="hook", has_instances=False):
+        """The webhook configuration, at the replica of that name; also for RBG's role instances."""
         bundle = base64.b64encode(open(os.path.join(self.tls, "ca.cert"), "rb").read()).decode()
         root = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
         status, got = self.call("POST", root, {
@@ -231,8 +231,8 @@ class World:
                 "reinvocationPolicy": "IfNeeded", "failurePolicy": "Fail", "timeoutSeconds": 10,
                 "objectSelector": {"matchLabels": {"hook": name}} if name != "hook" else {},
                 "clientConfig": {"url": f"https://127.0.0.1:{self.hooks[name]}/mutate", "caBundle": bundle},
-                "rules": [{"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"],
-                           "resources": ["pods"]}]}]})
+                "rules": [{"operations": ["CREATE", "UPDATE"], "apiGroups": ["", "workloads.x-k8s.io"][:1 + has_instances],
+                           "apiVersions": ["*"], "resources": ["pods", "roleinstances"][:1 + has_instances]}]}]})
         assert status == 201, got
 
 
@@ -384,6 +384,168 @@ def case_groups(world):
     until("the instance's port has ended", lambda: [c["port"] for c in world.claims()] == [env(again, "LEADER_PORT_STATIC")])
     world.delete("RoleBasedGroup", "llm")
     until("the role's, too", lambda: not world.claims())
+
+
+RBG_PORTS = "rolebasedgroup.workloads.x-k8s.io/port-allocator"
+RBG_DISCOVERY = "rolebasedgroup.workloads.x-k8s.io/component-discovery"
+LEADER = {"allocations": [
+    {"name": "grpc", "env": "GRPC_PORT", "annotationKey": "test/grpc-port", "scope": "PodScoped"},
+    {"name": "http", "env": "HTTP_PORT", "annotationKey": "test/http-port", "scope": "RoleScoped"}]}
+WORKER = {"allocations": [{"name": "nccl", "env": "NCCL_PORT", "scope": "PodScoped"}],
+          "references": [{"env": "LEADER_PORT", "from": "prefill.leader.grpc"}]}
+DISCOVERY = {"addressRefs": [{"env": "LEADER_HOST", "component": "leader", "index": 0}],
+             "portRefs": [{"env": "FOUND_GRPC", "component": "leader", "portName": "grpc", "index": 0},
+                          {"env": "FOUND_HTTP", "component": "leader", "portName": "http", "index": 0},
+                          {"env": "FOUND_NCCL", "component": "worker", "portName": "nccl", "index": 1}]}
+
+
+class RbgFailed(Exception):
+    pass
+
+
+class Rbg:
+    """What RBG's controllers do for a role `prefill` with a leader and two workers, step by step as in their source
+    (pkg/port-allocator, pkg/component-discovery, pkg/reconciler/roleinstance): they draw numbers at random and look at
+    nothing, write them into annotations of the set and its instances, and copy them from there into pods."""
+
+    def __init__(self, world, is_on, instance_annotations=None):
+        self.world, self.is_on = world, is_on
+        self.draw = lambda: str(random.randrange(20000, 21000)) if is_on else None
+        self.more = instance_annotations or {}
+        self.labels = {"rbg.workloads.x-k8s.io/group-name": "pd", "rbg.workloads.x-k8s.io/role-name": "prefill"}
+        self.components = [{"name": name, "size": size, "serviceName": "s-pd-prefill", "template": {
+            "metadata": {"labels": self.labels, "annotations": {RBG_PORTS: json.dumps(config), **more}},
+            "spec": {"subdomain": "s-pd-prefill", "containers": [{"name": "main", "image": "x"}]}}}
+            for name, size, config, more in (("leader", 1, LEADER, {}), ("worker", 2, WORKER, {RBG_DISCOVERY: json.dumps(DISCOVERY)}))]
+        # RoleScoped numbers are drawn once, for the set.
+        self.of_set = {f'{c["name"]}.{a["name"]}': self.draw() for c, a in self.allocations("RoleScoped") if is_on}
+
+    def allocations(self, scope):
+        return [(c, a) for c in self.components
+                for a in json.loads(c["template"]["metadata"]["annotations"][RBG_PORTS]).get("allocations", []) if a["scope"] == scope]
+
+    def instance(self, i):
+        """RoleInstanceSet: newVersionedInstance, AllocatePortsForInstance."""
+        name = f"pd-prefill-{i}"
+        drawn = {f'{name}-{c["name"]}-{n}.{a["name"]}': self.draw() for c, a in self.allocations("PodScoped")
+                 for n in range(c["size"]) if self.is_on}
+        labels = {**self.labels, "rbg.workloads.x-k8s.io/role-type": "Components", "rbg.workloads.x-k8s.io/role-instance-name": name}
+        return self.world.create({"apiVersion": "workloads.x-k8s.io/v1alpha2", "kind": "RoleInstance", "metadata": {
+            "name": name, "labels": labels, "annotations": {**self.more, **self.of_set, **drawn},
+            "ownerReferences": [{"apiVersion": "workloads.x-k8s.io/v1alpha2", "kind": "RoleInstanceSet", "name": "pd-prefill",
+                                 "uid": "u-set", "controller": True}]}, "spec": {"components": self.components}})
+
+    def pods(self, instance, missing=""):
+        """RoleInstance: createPods, InjectPortsIntoPod, InjectComponentDiscovery. One error, and none is created."""
+        name, numbers = instance["metadata"]["name"], instance["metadata"].get("annotations") or {}
+        made = []
+
+        def number(*keys):
+            for key in keys:
+                if key in numbers:
+                    return numbers[key]
+            raise RbgFailed(f"port not found (key: {keys[0]})")
+        for c in self.components:
+            for n in range(c["size"]):
+                own = f'{name}-{c["name"]}-{n}'
+                asks = c["template"]["metadata"]["annotations"]
+                config, found = json.loads(asks[RBG_PORTS]), json.loads(asks.get(RBG_DISCOVERY, "{}"))
+                env, given = {}, {RBG_PORTS: asks[RBG_PORTS]}
+                for a in config.get("allocations", []) if numbers else []:
+                    env[a["env"]] = number(f'{own if a["scope"] == "PodScoped" else c["name"]}.{a["name"]}')
+                    given.update({a["annotationKey"]: env[a["env"]]} if "annotationKey" in a else {})
+                for r in config.get("references", []) if numbers else []:
+                    _, component, port = r["from"].split(".")
+                    env[r["env"]] = number(f"{name}-{component}-0.{port}")
+                for r in found.get("portRefs", []):
+                    env[r["env"]] = number(f'{name}-{r["component"]}-{r["index"]}.{r["portName"]}', f'{r["component"]}.{r["portName"]}')
+                for r in found.get("addressRefs", []):
+                    env[r["env"]] = f'{name}-{r["component"]}-{r["index"]}.s-pd-prefill.shop.svc.cluster.local'
+                one = pod(own, None, owner=("RoleInstance", name), labels={
+                    **self.labels, "rbg.workloads.x-k8s.io/role-instance-name": name, "rbg.workloads.x-k8s.io/component-name": c["name"],
+                    "rbg.workloads.x-k8s.io/component-id": str(n), "rbg.workloads.x-k8s.io/component-size": str(c["size"])})
+                one["metadata"]["annotations"] = given
+                one["spec"]["subdomain"] = "s-pd-prefill"
+                one["spec"]["containers"][0]["env"] = [{"name": k, "value": v} for k, v in env.items()]
+                made.append(one)
+        return [self.world.call("POST", self.world.path("Pod", "shop"), one) for one in made if missing in one["metadata"]["name"]]
+
+
+def agree(world, instance, pods):
+    """The pods, their instance, RBG's references and discovery, and the ledger have the same numbers."""
+    name, numbers = instance["metadata"]["name"], instance["metadata"]["annotations"]
+    assert [status for status, _ in pods] == [201] * 3, pods
+    leader, first, second = (got for _, got in pods)
+    grpc, http = env(leader, "GRPC_PORT"), env(leader, "HTTP_PORT")
+    nccl = [env(p, "NCCL_PORT") for p in (first, second)]
+    assert leader["metadata"]["annotations"]["test/grpc-port"] == str(grpc)
+    assert [int(numbers[k]) for k in (f"{name}-leader-0.grpc", "leader.http", f"{name}-worker-0.nccl", f"{name}-worker-1.nccl")] == \
+        [grpc, http, *nccl]
+    for worker in (first, second):
+        assert (env(worker, "LEADER_PORT"), env(worker, "FOUND_GRPC"), env(worker, "FOUND_HTTP"), env(worker, "FOUND_NCCL")) == \
+            (grpc, grpc, http, nccl[1]), worker
+        hosts = {e["value"] for e in worker["spec"]["containers"][0]["env"] if e["name"] == "LEADER_HOST"}
+        assert hosts == {f"{name}-leader-0.s-pd-prefill.shop.svc.cluster.local"}
+    return {grpc, http, *nccl}
+
+
+def rbg_case(world, is_on, has_instances):
+    world.hook("hook", "--start-port", "20000", "--port-range", "1000")
+    world.register(has_instances=has_instances)
+    controller = world.controller(flags=["--start-port", "20000", "--port-range", "1000"])
+    world.create({"apiVersion": "workloads.x-k8s.io/v1alpha2", "kind": "RoleBasedGroup", "metadata": {"name": "pd"},
+                  "spec": {"roles": [{"name": "prefill"}]}})
+    # With gang scheduling an instance has an annotation, so that RBG injects, also when its allocator is off.
+    return controller, Rbg(world, is_on, {"rbg.workloads.x-k8s.io/role-instance-gang-scheduling": "true"})
+
+
+def case_rbg_off(world):
+    """RBG's allocator is off: its instances get their numbers from dibs, before their pods exist."""
+    controller, rbg = rbg_case(world, False, True)
+    instances = [rbg.instance(i) for i in range(3)]
+    ports = [agree(world, i, rbg.pods(i)) for i in instances]
+    assert len(set().union(*ports)) == 3 * 3 + 1  # RoleScoped http is one of all
+    until("they are confirmed", lambda: len(world.claims()) == 10 and not [c for c in world.claims() if c["holder"]])
+    # A pod that is made again has its numbers; an instance that goes takes its own along.
+    world.delete("Pod", "pd-prefill-0-leader-0")
+    (status, again), = rbg.pods(instances[0], "leader")
+    assert status == 201 and env(again, "GRPC_PORT") in ports[0]
+    until("it is confirmed again", lambda: not [c for c in world.claims() if c["holder"]])
+    for name in ("leader-0", "worker-0", "worker-1"):
+        world.delete("Pod", f"pd-prefill-0-{name}")
+    world.delete("RoleInstance", "pd-prefill-0")
+    until("its ports have ended", lambda: {c["port"] for c in world.claims()} == ports[1] | ports[2])
+    controller.stop()
+
+
+def case_rbg_on(world):
+    """RBG's allocator is on and dibs sees the instances: what RBG drew twice is replaced there, before its pods exist."""
+    controller, rbg = rbg_case(world, True, True)
+    numbers = iter(["20001", "20002", "20003", "20001", "20002", "20004", "90000", "20004", "20005"])
+    rbg.draw = lambda: next(numbers)
+    ports = [agree(world, i, rbg.pods(i)) for i in [rbg.instance(i) for i in range(3)]]
+    assert len(set().union(*ports)) == 3 * 3 + 1 and {20001, 20002, 20003, 20004, 20005} <= set().union(*ports)
+    controller.stop()
+
+
+def case_rbg_alone(world):
+    """dibs sees pods only: it claims what RBG drew, and refuses what cannot be had; with RBG's allocator off RBG fails."""
+    controller, rbg = rbg_case(world, True, False)
+    rbg.of_set = {"leader.http": "20000"}
+    numbers = iter(["20001", "20002", "20003", "20001", "20004", "20005"])
+    rbg.draw = lambda: next(numbers)
+    first, second = rbg.instance(0), rbg.instance(1)
+    assert agree(world, first, rbg.pods(first)) == {20000, 20001, 20002, 20003}
+    (status, got), *_ = rbg.pods(second)
+    assert status == 409 and "RBG's allocator has given this pod its ports" in got["message"], got
+    assert "port 'grpc' of the pod 0/leader of RoleInstance/pd-prefill-0" in got["message"], got
+    off = Rbg(world, False, rbg.more)
+    try:
+        off.pods(off.instance(2))
+        assert False, "RBG does not look for the numbers"
+    except RbgFailed:
+        pass
+    controller.stop()
 
 
 def case_quota(world):

@@ -34,9 +34,16 @@ def without_own(objects):
     """The values that install fills in."""
     objects = {key: json.loads(json.dumps(o)) for key, o in objects.items()}
     objects.pop(("Secret", "dibs-webhook-tls"), None)
-    objects[("MutatingWebhookConfiguration", "dibs-webhook")]["webhooks"][0]["clientConfig"].pop("caBundle")
+    for hook in hooks_of(objects):
+        hook["clientConfig"].pop("caBundle")
     objects[("ConfigMap", "dibs-settings")]["data"].pop("ledger")
     return objects
+
+
+def hooks_of(objects):
+    """Those for pods and for RBG's role instances."""
+    pods, instances = objects[("MutatingWebhookConfiguration", "dibs-webhook")]["webhooks"]
+    return pods, instances
 
 
 def differences(a, b):
@@ -76,10 +83,14 @@ def chosen(selector, labels):
     return all(labels.get(k) == v for k, v in selector.items())
 
 
+def is_asked(conditions, obj, old):
+    return all(cel.evaluate(c["expression"], {"object": obj, "oldObject": old}) for c in conditions)
+
+
 def condition_rules(conditions):
     """The API server asks about pods with ports, and about updates of these ports; nothing else."""
     def asks(obj, old):
-        return all(cel.evaluate(c["expression"], {"object": obj, "oldObject": old}) for c in conditions)
+        return is_asked(conditions, obj, old)
 
     def pod(annotations=None, labels=None, **more):
         maps = {"annotations": annotations, "labels": labels}
@@ -111,17 +122,39 @@ def condition_rules(conditions):
             assert not asks(labelled, labelled)
 
 
+def instance_condition_rules(conditions):
+    """The API server asks about role instances whose pods have ports, when they change."""
+    def instance(config, annotations=None, **more):
+        template = {"metadata": {"annotations": {key: config} if config else {"note": "a"}}, "spec": {}}
+        metadata = {"name": "i", **({} if annotations is None else {"annotations": annotations}), **more}
+        return {"metadata": metadata, "spec": {"components": [{"name": "plain"}, {"name": "one", "template": template}]}}
+
+    for key in keys_in(conditions[0]):
+        one = instance("{}", {"i-one-0.http": "20000"})
+        assert is_asked(conditions, one, None) and is_asked(conditions, instance("{}"), None)
+        for other in (instance(None), {"metadata": {}}, {"metadata": {}, "spec": {}}):
+            assert not is_asked(conditions, other, None) and not is_asked(conditions, other, one)
+        assert not is_asked(conditions, one, one)
+        assert not is_asked(conditions, instance("{}", {"i-one-0.http": "20000"}, finalizers=["a/b"]), one)
+        for changed in (instance("{ }", {"i-one-0.http": "20000"}), instance("{}", {}), instance("{}")):
+            assert is_asked(conditions, changed, one) and is_asked(conditions, one, changed)
+
+
 def admission_rules(objects):
-    hook, = objects[("MutatingWebhookConfiguration", "dibs-webhook")]["webhooks"]
+    hooks = hooks_of(objects)
     wanted = {"failurePolicy": "Fail", "sideEffects": "NoneOnDryRun", "admissionReviewVersions": ["v1"],
               "reinvocationPolicy": "IfNeeded"}
-    assert {k: hook[k] for k in wanted} == wanted
-    assert 1 <= hook["timeoutSeconds"] <= 30 and re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]+){2,}", hook["name"])
-    rule, = hook["rules"]
-    assert rule == {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["pods"],
-                    "scope": "Namespaced"}
-    assert all(re.fullmatch(r"[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?", c["name"]) for c in hook["matchConditions"])
-    condition_rules(hook["matchConditions"])
+    rules = ({"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]},
+             {"apiGroups": ["workloads.x-k8s.io"], "apiVersions": ["*"], "resources": ["roleinstances"]})
+    for hook, rule in zip(hooks, rules):
+        assert {k: hook[k] for k in wanted} == wanted
+        assert 1 <= hook["timeoutSeconds"] <= 30 and re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]+){2,}", hook["name"])
+        assert hook["rules"] == [{**rule, "operations": ["CREATE", "UPDATE"], "scope": "Namespaced"}]
+        assert all(re.fullmatch(r"[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?", c["name"]) for c in hook["matchConditions"])
+        assert all(hook[k] == hooks[0][k] for k in ("clientConfig", "namespaceSelector"))
+    condition_rules(hooks[0]["matchConditions"])
+    instance_condition_rules(hooks[1]["matchConditions"])
+    hook = hooks[0]
 
     def is_left_out(labels):
         return any(e["operator"] == "NotIn" and labels.get(e["key"]) in e["values"]
@@ -286,7 +319,7 @@ def tls(printed, directory):
     for name, text in objects[("Secret", "dibs-webhook-tls")]["data"].items():
         with open(os.path.join(directory, name), "wb") as f:
             f.write(base64.b64decode(text, validate=True))
-    bundle = objects[("MutatingWebhookConfiguration", "dibs-webhook")]["webhooks"][0]["clientConfig"]["caBundle"]
+    bundle, = {hook["clientConfig"]["caBundle"] for hook in hooks_of(objects)}
     with open(os.path.join(directory, "bundle"), "wb") as f:
         f.write(base64.b64decode(bundle, validate=True))
 
@@ -337,7 +370,7 @@ def pods(path):
 
 
 def hook_of(rendered):
-    return load(rendered)[("MutatingWebhookConfiguration", "dibs-webhook")]["webhooks"][0]
+    return hooks_of(load(rendered))[0]
 
 
 def path(rendered):

@@ -167,7 +167,10 @@ def check_pod(obj):
                 raise invalid("spec.containers.ports.hostPort: must match `containerPort` when `hostNetwork` is true")
             if spec.get("hostNetwork"):
                 port["hostPort"] = port["containerPort"]
-    for key, value in (obj["metadata"].get("annotations") or {}).items():
+
+
+def check_annotations(meta):
+    for key, value in (meta.get("annotations") or {}).items():
         if not isinstance(value, str) or not re.fullmatch(r"([-a-z0-9.]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", key):
             raise invalid(f"metadata.annotations: Invalid value: {key}")
 
@@ -181,6 +184,7 @@ def check(target, obj):
     meta = obj.setdefault("metadata", {})
     if target.is_namespaced and meta.setdefault("namespace", target.namespace) != target.namespace:
         raise Refusal(400, "BadRequest", "the namespace of the object does not match the namespace on the request")
+    check_annotations(meta)
     if target.kind in CHECKS:
         CHECKS[target.kind](obj)
 
