@@ -33,6 +33,7 @@ typedef enum dibs_ledger_mode {
     X(TTL, "ttl", "lease of a claim without a holder")                                        \
     X(TIMEOUT, "timeout", "the longest that one call may take")                               \
     X(ALLOW_EPHEMERAL, "allow-ephemeral", "true: dynamic choice may use the ephemeral range") \
+    X(ALLOW_BLOCKED, "allow-blocked", "true: choose also ports that browsers refuse")         \
     X(GROUP, "group", "group that relative names belong to")                                  \
     X(NODE, "node", "what this host is called in a cluster")
 
@@ -68,6 +69,7 @@ typedef struct dibs_settings {
     int64_t ttl_ms;
     int64_t timeout_ms;
     bool allow_ephemeral;
+    bool allow_blocked;
     char group[DIBS_NAME_PART_MAX + 1];       /* empty: by project directory */
     char node[DIBS_NODE_MAX + 1];             /* empty: the kernel's host name */
     char project_dir[DIBS_PROJECT_MAX + 1];   /* directory of the manifest; empty: none */

@@ -31,6 +31,7 @@ const struct cli_opt cli_top_opts[] = {
 #define VALUE_TTL "TIME", NULL
 #define VALUE_TIMEOUT "TIME", NULL
 #define VALUE_ALLOW_EPHEMERAL NULL, NULL
+#define VALUE_ALLOW_BLOCKED NULL, NULL
 #define VALUE_GROUP "GROUP", NULL
 #define VALUE_NODE "NAME", NULL
 

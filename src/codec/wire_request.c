@@ -21,6 +21,7 @@ static const struct {
     { DIBS_SET_COOLDOWN, "cooldown" },
     { DIBS_SET_TTL, "ttl" },
     { DIBS_SET_ALLOW_EPHEMERAL, "allow_ephemeral" },
+    { DIBS_SET_ALLOW_BLOCKED, "allow_blocked" },
 };
 #define N_CARRIED (sizeof carried / sizeof carried[0])
 

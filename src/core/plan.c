@@ -31,7 +31,7 @@ struct plan_kind plan_kind_of(const dibs_claim *claim)
 /* The inputs of a plan besides its pool and kind. */
 struct plan_basis {
     int64_t host_ms;
-    bool allow_ephemeral, is_root, is_elsewhere;
+    bool allow_ephemeral, allow_blocked, is_root, is_elsewhere;
 };
 
 struct plan_cached {
@@ -42,7 +42,8 @@ struct plan_cached {
 static bool is_like(const struct plan_cached *entry, const struct plan_basis *basis, const dibs_pool *pool,
                     struct plan_kind kind)
 {
-    return entry->basis.allow_ephemeral == basis->allow_ephemeral && entry->basis.is_root == basis->is_root &&
+    return entry->basis.allow_ephemeral == basis->allow_ephemeral &&
+           entry->basis.allow_blocked == basis->allow_blocked && entry->basis.is_root == basis->is_root &&
            entry->basis.is_elsewhere == basis->is_elsewhere && entry->plan.kind.protos == kind.protos &&
            entry->plan.kind.is_specific == kind.is_specific &&
            strcmp(entry->plan.pool.name, pool->name) == 0 && core_pool_is_same(&entry->plan.pool, pool);
@@ -71,6 +72,7 @@ const struct plan_pool *plan_pool_get(struct core *core, const struct call *call
 {
     const struct plan_basis basis = { .host_ms = core_host(core, call)->loaded_ms,
                                       .allow_ephemeral = call->settings->allow_ephemeral,
+                                      .allow_blocked = call->settings->allow_blocked,
                                       .is_root = call->uid == 0,
                                       .is_elsewhere = call->is_elsewhere };
     struct plan_cached **cache = core->plans;

@@ -138,7 +138,7 @@ void core_withhold(struct core *core, const struct call *call, bool for_tcp, str
     const struct core_host *host = core_host(core, call);
     struct portbits blocked = { 0 };
 
-    if (for_tcp) {
+    if (for_tcp && !call->settings->allow_blocked) {
         portbits_add_browser_blocked(&blocked);
         portbits_subtract(ports, &blocked);
     }

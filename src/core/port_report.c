@@ -60,6 +60,7 @@ enum rule {
     EPHEMERAL_ALLOWED,
     RESERVED,
     BROWSER,
+    BROWSER_ALLOWED,
     PRIVILEGED,
     OUTSIDE,
     BAND,
@@ -81,7 +82,8 @@ static const struct {
     [EPHEMERAL_ALLOWED] = { DIBS_WHY_EPHEMERAL, false, false,
                             "prefer a port outside, or allow it with --allow-ephemeral" },
     [RESERVED] = { DIBS_WHY_RESERVED, false, true, "claim it by number if it was reserved for you" },
-    [BROWSER] = { DIBS_WHY_BROWSER, false, true, "take another port for anything a browser opens" },
+    [BROWSER] = { DIBS_WHY_BROWSER, false, true, "take another port, or allow it with --allow-blocked" },
+    [BROWSER_ALLOWED] = { DIBS_WHY_BROWSER, false, false, "take another port for anything a browser opens" },
     [PRIVILEGED] = { DIBS_WHY_PRIVILEGED, true, true,
                      "take a port from there upward, or run with CAP_NET_BIND_SERVICE" },
     [OUTSIDE] = { DIBS_WHY_OUTSIDE, false, true, "claim it by number, or use another --pool or --range" },
@@ -337,7 +339,8 @@ static void explain_rules(struct looking *l, uint16_t port, const dibs_pool *poo
         add_reason(report, RESERVED, "reserved by the administrator in ip_local_reserved_ports");
     portbits_add_browser_blocked(&blocked);
     if (is_asked(l, DIBS_TCP) && portbits_has(&blocked, port))
-        add_reason(report, BROWSER, "browsers refuse to open it");
+        add_reason(report, l->call->settings->allow_blocked ? BROWSER_ALLOWED : BROWSER,
+                   "browsers refuse to open it");
     if (port < host->unprivileged_from && l->call->uid != 0)
         add_reason(report, PRIVILEGED, "below %u, where binding needs a privilege", host->unprivileged_from);
     dibs_ranges_format(&pool->ranges, ranges);

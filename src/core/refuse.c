@@ -363,16 +363,27 @@ static uint32_t longest_range(const dibs_ranges *ranges)
     return longest;
 }
 
+/* Append what a setting adds to the pool's choice, if that is anything. `without`: the ports without it. */
+static void advise_setting(char help[200], const char *flag, const struct plan_pool *plan,
+                           const struct portbits *without)
+{
+    uint32_t n = plan->size - portbits_count(without);
+
+    if (n > 0)
+        (void) snprintf(help + strlen(help), 200 - strlen(help), "%s adds up to %u, ", flag, n);
+}
+
 dibs_status core_refuse_exhausted(struct core *core, const struct call *call, const struct plan_pool *plan,
                                   struct plan_run run, dibs_err *err)
 {
     struct declared declared = { .plan = plan };
     struct portbits left = { 0 };
+    struct portbits blocked = { 0 };
     char ranges[DIBS_RANGES_TEXT_MAX + 1];
     char wanted[96] = "";
     char help[200] = "";
     uint32_t longest = longest_range(&plan->pool.ranges);
-    uint32_t n_ephemeral = 0;
+    bool for_tcp = plan->kind.protos & 1u << DIBS_TCP;
 
     describe_run(run, wanted, sizeof wanted);
     dibs_ranges_format(&plan->pool.ranges, ranges);
@@ -385,11 +396,16 @@ dibs_status core_refuse_exhausted(struct core *core, const struct call *call, co
         struct portbits others = left;
 
         portbits_remove_range(&others, core_host(core, call)->ephemeral);
-        n_ephemeral = plan->size - portbits_count(&others);
+        advise_setting(help, "--allow-ephemeral", plan, &others);
     }
-    core_withhold(core, call, (plan->kind.protos & 1u << DIBS_TCP) != 0, &left);
-    if (n_ephemeral > 0)
-        (void) snprintf(help, sizeof help, "--allow-ephemeral adds up to %u, ", n_ephemeral);
+    if (for_tcp && !call->settings->allow_blocked) {
+        struct portbits others = left;
+
+        portbits_add_browser_blocked(&blocked);
+        portbits_subtract(&others, &blocked);
+        advise_setting(help, "--allow-blocked", plan, &others);
+    }
+    core_withhold(core, call, for_tcp, &left);
     (void) ledger_slots(core->ledger, call, NULL, note_declared, &declared, NULL);
     uint32_t n_declared = portbits_count(&declared.ports);
     if (n_declared > 0)

@@ -15,24 +15,25 @@
 
 #include "base/banned.h"
 
-static dibs_status add_binding(dibs_claim *claim, const dibs_binding *b, dibs_err *err)
+/* Check that a server can bind all addresses at once. */
+static dibs_status check_overlap(const dibs_claim *claim, dibs_err *err)
 {
     char one[DIBS_ADDRESS_TEXT_MAX + 1];
     char two[DIBS_ADDRESS_TEXT_MAX + 1];
 
     for (size_t i = 0; i < claim->n_bindings; i++) {
-        const dibs_binding *other = &claim->bindings[i];
+        const dibs_binding *b = &claim->bindings[i];
+        size_t k = 0;
 
-        if (other->proto != b->proto || !dibs_address_conflict(&other->address, &b->address))
+        while (k < i && !bindings_conflict(&claim->bindings[k], 1, b, 1))
+            k++;
+        if (k == i)
             continue;
-        if (dibs_address_equal(&other->address, &b->address))
-            return DIBS_OK; /* the request names this address twice */
-        dibs_address_format(&other->address, one);
+        dibs_address_format(&claim->bindings[k].address, one);
         dibs_address_format(&b->address, two);
         return err_set(err, DIBS_INVALID, "%s addresses %s and %s overlap; one of them is enough",
                        dibs_proto_text(b->proto), one, two);
     }
-    claim->bindings[claim->n_bindings++] = *b;
     return DIBS_OK;
 }
 
@@ -42,10 +43,9 @@ static dibs_status fill_bindings(struct core *core, const struct call *call, con
     static const dibs_binding anywhere = { DIBS_TCP, { .len = 16 } };
     dibs_claim *claim = &want->claim;
     size_t n = r->n_bindings ? r->n_bindings : 1;
-    dibs_status s = DIBS_OK;
 
     assert(r->n_bindings <= DIBS_BINDINGS_MAX); /* checked by lib/args.c */
-    for (size_t i = 0; i < n && s == DIBS_OK; i++) {
+    for (size_t i = 0; i < n; i++) {
         const dibs_binding *b = r->n_bindings ? &r->bindings[i] : &anywhere;
         const uint8_t *bytes = b->address.bytes;
         bool is_link_local = b->address.len == 16 && bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
@@ -53,8 +53,10 @@ static dibs_status fill_bindings(struct core *core, const struct call *call, con
         /* A link-local address can be bound only with an interface, and a binding has none. */
         if (r->mode != DIBS_DECLARED && is_link_local)
             return err_set(err, DIBS_INVALID, "an IPv6 link-local address cannot be claimed, only declared");
-        s = add_binding(claim, b, err);
+        if (!bindings_cover(claim->bindings, claim->n_bindings, b))
+            claim->bindings[claim->n_bindings++] = *b;
     }
+    dibs_status s = check_overlap(claim, err);
     if (s != DIBS_OK || call->is_elsewhere || core_host(core, call)->has_ipv6)
         return s;
     memcpy(want->wide, claim->bindings, sizeof want->wide);

@@ -251,6 +251,7 @@ static dibs_status put(dibs_settings *s, dibs_setting which, const char *value, 
     case DIBS_SET_TTL: return put_duration(value, 1, DIBS_TTL_MAX_MS, &s->ttl_ms, err);
     case DIBS_SET_TIMEOUT: return put_duration(value, 1, DIBS_TIMEOUT_MAX_MS, &s->timeout_ms, err);
     case DIBS_SET_ALLOW_EPHEMERAL: return put_bool(value, &s->allow_ephemeral, err);
+    case DIBS_SET_ALLOW_BLOCKED: return put_bool(value, &s->allow_blocked, err);
     case DIBS_SET_GROUP: return put_group(value, s->group, sizeof s->group, err);
     case DIBS_SET_NODE: return put_node(value, s->node, sizeof s->node, err);
     case DIBS_SETTING_COUNT: break;
@@ -398,10 +399,11 @@ static dibs_status read_environment(dibs_settings *s, dibs_err *err)
 bool dibs_setting_is_for_projects(dibs_setting setting)
 {
     static const bool are[DIBS_SETTING_COUNT] = {
-        [DIBS_SET_RANGE] = true,    [DIBS_SET_POOL] = true,
-        [DIBS_SET_BAND] = true,     [DIBS_SET_ORDER] = true,
-        [DIBS_SET_COOLDOWN] = true, [DIBS_SET_TTL] = true,
-        [DIBS_SET_TIMEOUT] = true,  [DIBS_SET_ALLOW_EPHEMERAL] = true,
+        [DIBS_SET_RANGE] = true,         [DIBS_SET_POOL] = true,
+        [DIBS_SET_BAND] = true,          [DIBS_SET_ORDER] = true,
+        [DIBS_SET_COOLDOWN] = true,      [DIBS_SET_TTL] = true,
+        [DIBS_SET_TIMEOUT] = true,       [DIBS_SET_ALLOW_EPHEMERAL] = true,
+        [DIBS_SET_ALLOW_BLOCKED] = true,
     };
 
     return is_setting(setting) && are[setting];
@@ -500,6 +502,7 @@ void dibs_setting_format(const dibs_settings *s, dibs_setting setting, char out[
         text = duration;
         break;
     case DIBS_SET_ALLOW_EPHEMERAL: text = s->allow_ephemeral ? "true" : "false"; break;
+    case DIBS_SET_ALLOW_BLOCKED: text = s->allow_blocked ? "true" : "false"; break;
     case DIBS_SET_GROUP: text = s->group; break;
     case DIBS_SET_NODE: text = s->node; break;
     case DIBS_SETTING_COUNT: break;

@@ -19,7 +19,7 @@ dibs_status bindings_add(const char *text, const dibs_proto *protos, size_t n_pr
     for (size_t p = 0; p < n_protos; p++) {
         for (size_t a = 0; a < n_addresses; a++) {
             dibs_binding one = { .proto = protos[p], .address = addresses[a] };
-            if (bindings_have(out, *n, &one))
+            if (bindings_cover(out, *n, &one))
                 continue;
             if (*n == DIBS_BINDINGS_MAX)
                 return err_set(err, DIBS_INVALID,
@@ -51,6 +51,23 @@ bool bindings_narrow(const dibs_binding *wide, size_t n, dibs_binding out[DIBS_B
             out[(*n_out)++] = b;
     }
     return is_narrowed;
+}
+
+bool bindings_cover(dibs_binding *bindings, size_t n, const dibs_binding *one)
+{
+    for (size_t i = 0; i < n; i++) {
+        dibs_address *address = &bindings[i].address;
+
+        if (bindings[i].proto != one->proto)
+            continue;
+        if (dibs_address_equal(address, &one->address))
+            return true;
+        if (dibs_address_is_wildcard(address) && dibs_address_is_wildcard(&one->address)) {
+            *address = (dibs_address){ .len = 16 };
+            return true;
+        }
+    }
+    return false;
 }
 
 bool bindings_have(const dibs_binding *bindings, size_t n, const dibs_binding *one)

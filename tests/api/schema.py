@@ -34,7 +34,7 @@ def target(value):
 
 EVERYTHING = {
     "group": "shop", "range": "20000-21000", "pool": "default", "band": 16, "order": "stride",
-    "cooldown": "5s", "ttl": "10m", "timeout": "2s", "allow-ephemeral": False,
+    "cooldown": "5s", "ttl": "10m", "timeout": "2s", "allow-ephemeral": False, "allow-blocked": True,
     "roles": {
         "api": {"instances": 2, "command": ["serve", 1, True], "ports": [
             "http",

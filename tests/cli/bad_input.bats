@@ -134,6 +134,8 @@ each() {
 @test "counts and numbers that are none are refused" {
     each number_forms 2 0 -1 1e3 abc '' 99999999999999999999 1.5 ' 1'
     refused 2 claim -n 4097
+    refused 2 claim -n 0 web
+    says "--count: '0' is not a whole number from 1 to 4096"
     refused 2 claim --contiguous -n 2 --align 65536
     refused 2 claim --pid 2147483648
     nothing_claimed

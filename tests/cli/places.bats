@@ -56,6 +56,23 @@ END
     refused 3 claim seven --port 12531 --address ::
 }
 
+@test "the wildcards of both families are one claim, as 0.0.0.0 and an IPv6-only :: beside it" {
+    ok claim both --port 12540 --address 0.0.0.0 --address :: --json
+    json '[b["address"] for b in d[0]["bindings"]] == ["*"]'
+    ok claim both --port 12540 --address :: --address 0.0.0.0 --json
+    json 'd[0]["was_there"]'
+    refused 3 claim other --port 12540 --address 127.0.0.1
+    refused 3 claim other --port 12540 --address ::1
+    listen 12541 tcp 0.0.0.0
+    refused 3 claim other --port 12541 --address 0.0.0.0 --address ::
+    refused 2 claim other --address 0.0.0.0 --address ::1 --address ::
+    refused 2 claim other --address 0.0.0.0 --address 127.0.0.1
+    printf 'roles: {web: {ports: [{name: http, address: [0.0.0.0, "::"]}]}}\n' >dibs.yaml
+    ok up
+    ok plan --json
+    json '[c["change"] for c in d] == ["keep"]'
+}
+
 @test "host names, zones and nonsense are no addresses" {
     for address in example.org 127.0.0.256 1.2.3 ::1::2 fe80::1%lo '[::1' 127.0.0.1:80 0x7f.1 ' 127.0.0.1'; do
         refused 2 claim --address "$address"
@@ -180,6 +197,21 @@ END
 
 @test "ports that browsers refuse are not chosen for tcp" {
     refused 4 claim --range 6665-6669
+    says '--allow-blocked adds up to 5'
     ok claim --range 6665-6669 --proto udp
     ok claim --port 6666
+}
+
+@test "ports that browsers refuse are chosen when that is allowed, by flag or setting" {
+    ok explain 6667 --range 6665-6669 --allow-blocked --json
+    json '"browser" in [r["kind"] for r in d["reasons"]] and d["can_choose"]'
+    ok explain 6667 --range 6665-6669 --json
+    json 'not d["can_choose"]'
+    ok claim --range 6665-6669 --allow-blocked
+    DIBS_ALLOW_BLOCKED=yes ok claim --range 6665-6669
+    mkdir -p "$XDG_CONFIG_HOME/dibs"
+    echo 'allow-blocked: true' >"$XDG_CONFIG_HOME/dibs/dibs.yaml"
+    ok claim --range 6665-6669
+    refused 4 claim -n 3 --range 6665-6669
+    case $errs in *--allow-blocked*) complain 'advises what is already set' ;; esac
 }

@@ -65,6 +65,7 @@ cooldown: 1s
 ttl: 1h
 timeout: 2s
 allow-ephemeral: false
+allow-blocked: false
 group: filed
 END
     unset DIBS_LEDGER DIBS_LEDGER_MODE DIBS_SOCKET
@@ -74,7 +75,7 @@ END
     json 'd[0]["name"] == "filed/web"'
     [ -f "$T/from-file.db" ]
     ok doctor
-    [ "$(grep -c 'user file' "$T/out")" -eq 14 ]
+    [ "$(grep -c 'user file' "$T/out")" -eq 15 ]
 }
 
 @test "a bad value in a file names setting, file, line and column" {
@@ -124,7 +125,7 @@ ttl: 6m' "$(printf 'ttl: "5m\\0"')" "$(printf '\t ttl: 5m')" '? [a]
         one_line
         says "$name"
         says environment
-        [ "$name" = allow-ephemeral ] || { # as a flag it has no value
+        [[ $name = allow-* ]] || { # as a flag it has no value
             refused 2 doctor "--$name=$bad"
             says "$name"
             says flag
@@ -149,6 +150,7 @@ ttl 100000d
 timeout 0s
 timeout 5
 allow-ephemeral perhaps
+allow-blocked perhaps
 group a/b
 END
     nothing_claimed

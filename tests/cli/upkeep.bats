@@ -251,7 +251,7 @@ kinds() { # the kinds of the last repair, counted: "leak 1 restored 4"
 @test "doctor accepts a fresh ledger and shows every setting with its source" {
     ok doctor
     prints "$T/ledger.db"
-    for setting in ledger ledger-mode mru-file socket sync range pool band order cooldown ttl timeout allow-ephemeral group; do
+    for setting in ledger ledger-mode mru-file socket sync range pool band order cooldown ttl timeout allow-ephemeral allow-blocked group; do
         grep -q " $setting = " "$T/out"
     done
     grep -q ' ledger = .*(environment)' "$T/out"

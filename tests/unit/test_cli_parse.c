@@ -196,13 +196,14 @@ static void every_setting_is_an_option_of_every_command(void **state)
         };
         struct line line;
         dibs_flag flags[DIBS_SETTING_COUNT];
-        const char *words[] = { "dibs", names[i], i == DIBS_SET_ALLOW_EPHEMERAL ? "version" : "value",
-                                i == DIBS_SET_ALLOW_EPHEMERAL ? NULL : "version", NULL };
+        bool is_switch = i == DIBS_SET_ALLOW_EPHEMERAL || i == DIBS_SET_ALLOW_BLOCKED;
+        const char *words[] = { "dibs", names[i], is_switch ? "version" : "value",
+                                is_switch ? NULL : "version", NULL };
         ASSERT_OK(parse(&line, words), &line.err);
         assert_ptr_equal(line.cli.cmd, &cmd_version);
         assert_int_equal(cli_flags(&line.cli, flags), 1);
         assert_int_equal(flags[0].setting, i);
-        assert_string_equal(flags[0].value, i == DIBS_SET_ALLOW_EPHEMERAL ? "true" : "value");
+        assert_string_equal(flags[0].value, is_switch ? "true" : "value");
         done(&line);
     }
 }

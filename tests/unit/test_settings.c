@@ -102,6 +102,7 @@ static void D21_D22_the_defaults_are_the_documented_ones(void **state)
         { "ttl", "10m" },
         { "timeout", "5s" },
         { "allow-ephemeral", "false" },
+        { "allow-blocked", "false" },
         { "socket", "auto" },
         { "group", "" },
         { "node", "" },

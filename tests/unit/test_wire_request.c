@@ -124,6 +124,7 @@ static void the_settings_that_somebody_gave_go_with_a_claim(void **state)
     settings.source[DIBS_SET_BAND] = DIBS_FROM_FLAG;
     settings.source[DIBS_SET_COOLDOWN] = DIBS_FROM_USER;
     settings.source[DIBS_SET_ALLOW_EPHEMERAL] = DIBS_FROM_ENVIRONMENT;
+    settings.source[DIBS_SET_ALLOW_BLOCKED] = DIBS_FROM_FLAG;
     settings.source[DIBS_SET_LEDGER] = DIBS_FROM_ENVIRONMENT; /* the daemon has its own */
     wire_request(written_begin(&t), &request, &settings);
     ASSERT_OK(wire_request_read(t.bytes.at, t.bytes.n, 7, &asked, &err), &err);
@@ -133,6 +134,7 @@ static void the_settings_that_somebody_gave_go_with_a_claim(void **state)
     assert_string_equal(asked.settings[DIBS_SET_BAND], "12");
     assert_string_equal(asked.settings[DIBS_SET_COOLDOWN], "1500ms");
     assert_string_equal(asked.settings[DIBS_SET_ALLOW_EPHEMERAL], "true");
+    assert_string_equal(asked.settings[DIBS_SET_ALLOW_BLOCKED], "false");
     assert_null(asked.settings[DIBS_SET_TTL]);
     assert_null(asked.settings[DIBS_SET_ORDER]);
     assert_null(asked.settings[DIBS_SET_LEDGER]);

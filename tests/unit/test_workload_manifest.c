@@ -165,7 +165,7 @@ static void an_error_is_reported_with_its_line(void **state)
         { "a: 1\n---\nb: 2", "dibs.yaml:3:1: a manifest is one document, not several" },
         { "rols: {}", "dibs.yaml:1:1: a manifest has no key 'rols'; did you mean 'roles'?" },
         { "zzz: 1", "dibs.yaml:1:1: a manifest has no key 'zzz'; there are: group, roles, range, pool, band, "
-                    "order, cooldown, ttl, timeout, allow-ephemeral" },
+                    "order, cooldown, ttl, timeout, allow-ephemeral, allow-blocked" },
         { "group: 5", "dibs.yaml:1:8: 'group' must be text (in quotes, here), not a number" },
         { "group: [a]", "dibs.yaml:1:8: 'group' must be text, not a list" },
         { "group: ''", "dibs.yaml:1:8: name of the group is empty" },
