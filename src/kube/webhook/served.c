@@ -74,7 +74,7 @@ void served_adopt(const jsonr_value *pod, const struct identity *who, struct por
         if (!given_for(pod, &config->ports[i]))
             return;
     given = workload_take(request->group, (config->n_references + 1) * sizeof *given);
-    if (!given) /* what is not adopted is chosen anew, and RBG's numbers are replaced */
+    if (!given) /* what is not adopted is chosen again, and RBG's numbers are replaced */
         return;
     for (size_t i = 0; i < config->n_references; i++) {
         bool is_own = is_of_own_role(request, who, i);

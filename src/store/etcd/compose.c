@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/etcd/compose.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -399,7 +400,10 @@ static void add_sighting(struct composing *c, const struct sighting_record *befo
 /* Compare the fact's key, too: two clusters that begin to use one ledger must not both succeed. */
 static void add_fact(struct composing *c, const struct fact_record *before, const struct fact_record *now)
 {
-    struct etcdstore_key key = etcdstore_named_key(c->self, 'f', now ? now->subject : before->subject);
+    const struct fact_record *either = now ? now : before;
+
+    assert(either);
+    struct etcdstore_key key = etcdstore_named_key(c->self, 'f', either->subject);
 
     compose_compare(c, etcdstore_same(&key, before ? before->revision : 0));
     if (now)
