@@ -55,8 +55,8 @@ struct chunk {
     struct sighting_record unused[CHUNK];
     struct ledger_seen leaks[CHUNK];
     uint64_t ids[CHUNK];
-    size_t claim_of[CHUNK]; /* of each missing use: its index in `claims` */
-    dibs_err why[CHUNK];    /* of each of `claims`: why it could not be made */
+    size_t claim_of[CHUNK];                 /* of each missing use: its index in `claims` */
+    struct ledger_restored restored[CHUNK]; /* what became of each of `claims` */
 };
 
 static void report(struct repairing *r, const dibs_repair_item *about, const char *fmt, ...)
@@ -265,14 +265,14 @@ static dibs_status restore(struct repairing *r, const struct call *call, struct 
 
     for (int pass = AS_OBSERVED; pass <= WITHOUT_NAME && is_again && s == DIBS_OK; pass++) {
         is_again = false;
-        memset(chunk->why, 0, sizeof chunk->why);
+        memset(chunk->restored, 0, sizeof chunk->restored);
         s = ledger_restore(r->core->ledger, call, &(dibs_snapshot){ chunk->claims, chunk->n, NULL, 0 }, NULL,
-                           chunk->why, err);
+                           chunk->restored, err);
         for (size_t k = 0; k < chunk->n && s == DIBS_OK && pass < WITHOUT_NAME; k++) {
             dibs_claim *claim = &chunk->claims[k];
             char name[DIBS_NAME_MAX + 1] = "";
 
-            if (chunk->why[k].code == DIBS_OK || !claim->name[0])
+            if (chunk->restored[k].refused.code == DIBS_OK || !claim->name[0])
                 continue;
             if (pass == AS_OBSERVED)
                 name_beside(claim->name, claim->port, name);
@@ -291,7 +291,7 @@ static dibs_status check_lines(struct repairing *r, size_t from, size_t to, stru
     dibs_status s = DIBS_OK;
 
     chunk->n = 0;
-    memset(chunk->why, 0, sizeof chunk->why);
+    memset(chunk->restored, 0, sizeof chunk->restored);
     for (size_t i = from; i < to; i++) {
         if (!is_missing(r, i)) {
             chunk->ids[n_used] = r->uses[i].claim_id;
@@ -321,7 +321,7 @@ static dibs_status check_lines(struct repairing *r, size_t from, size_t to, stru
         } else {
             size_t k = chunk->claim_of[i - from];
 
-            tell_restored(r, i, &chunk->claims[k], &chunk->why[k]);
+            tell_restored(r, i, &chunk->claims[k], &chunk->restored[k].refused);
         }
     }
     return s;

@@ -334,7 +334,7 @@ static dibs_status restore_one(struct step *step, const dibs_claim *claim, size_
 }
 
 dibs_status ledger_restore(struct ledger *ledger, const struct call *call, const dibs_snapshot *snapshot,
-                           size_t *n_restored, dibs_err *refused, dibs_err *err)
+                           size_t *n_restored, struct ledger_restored *each, dibs_err *err)
 {
     size_t restored = 0;
     dibs_status s = DIBS_OK;
@@ -346,10 +346,12 @@ dibs_status ledger_restore(struct ledger *ledger, const struct call *call, const
             s = step_pool_put(&step, &snapshot->pools[i], err);
         for (size_t i = 0; i < snapshot->n && s == DIBS_OK; i++) {
             dibs_err why = { 0 };
+            size_t n_before = restored;
 
             s = restore_one(&step, &snapshot->claims[i], &restored, &why);
-            if (refused && (s == DIBS_TAKEN || s == DIBS_INVALID)) { /* nothing was written for it */
-                refused[i] = why;
+            if (each)
+                each[i] = (struct ledger_restored){ restored > n_before, why };
+            if (each && (s == DIBS_TAKEN || s == DIBS_INVALID)) { /* nothing was written for it */
                 s = DIBS_OK;
             } else if (s != DIBS_OK && err) {
                 *err = why;

@@ -292,10 +292,15 @@ dibs_status ledger_sighted(struct ledger *ledger, const struct call *call, struc
 dibs_status ledger_not_leaked(struct ledger *ledger, const struct call *call, const uint64_t *ids, size_t n,
                               dibs_err *err);
 
+/* What became of one claim of a snapshot. */
+struct ledger_restored {
+    bool is_written; /* false: refused, or an identical claim was there */
+    dibs_err refused;
+};
 /* Write claims and pools with new ids and tokens, all or nothing. An identical claim is skipped; TAKEN: a
- * conflict. With `refused` (one for each claim, zeroed) errors go there, and the other claims are written. */
+ * conflict. With `each` (one for each claim) errors go there, and the other claims are written. */
 dibs_status ledger_restore(struct ledger *ledger, const struct call *call, const dibs_snapshot *snapshot,
-                           size_t *n_restored, dibs_err *refused, dibs_err *err);
+                           size_t *n_restored, struct ledger_restored *each, dibs_err *err);
 
 /* Drop old records. *n_damaged (may be NULL) counts the claims with damaged records. */
 dibs_status ledger_upkeep(struct ledger *ledger, const struct call *call, size_t *n_damaged, dibs_err *err);

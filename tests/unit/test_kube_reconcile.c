@@ -20,6 +20,7 @@ struct world {
     struct reconciler *reconciler;
     int64_t now_ms, listed_ms; /* the moment, and when the last lists began */
     bool leads;
+    const char *late; /* a webhook claims this name, port 20017, during the pass; NULL: none */
     char complaint[512];
     size_t n_asked; /* for lists */
     dibs_err err;
@@ -34,9 +35,16 @@ static bool is_proven(void *ctx, const char *keeper, int64_t since_ms)
     return w->listed_ms >= since_ms;
 }
 
+static void claim_number(struct world *w, const char *name, const char *keeper, uint16_t port);
+
 static bool may_change(void *ctx)
 {
-    return ((struct world *) ctx)->leads;
+    struct world *w = ctx;
+
+    if (w->late)
+        claim_number(w, w->late, "Pod", 20017);
+    w->late = NULL;
+    return w->leads;
 }
 
 static void report(void *ctx, enum reconcile_finding what, const struct inventory_object *object,
@@ -123,6 +131,23 @@ static uint16_t claim(struct world *w, const char *name, const char *keeper)
     ASSERT_OK(dibs_claim_ports(w->handle, &batch, &out, &w->err), &w->err);
     ASSERT_OK(speak_for(w->handle, "kube:observed", &w->err), &w->err);
     return out.port;
+}
+
+static void claim_number(struct world *w, const char *name, const char *keeper, uint16_t port)
+{
+    dibs_request r = { .name = name,
+                       .keep = true,
+                       .holder = DIBS_HELD_BY_LEASE,
+                       .ttl_ms = TTL_MS,
+                       .pool = KUBE_POOL,
+                       .mode = DIBS_REQUIRED,
+                       .port = port,
+                       .keeper = keeper };
+    dibs_claim out = { 0 };
+
+    ASSERT_OK(speak_for(w->handle, "ns:shop", &w->err), &w->err);
+    ASSERT_OK(dibs_claim_ports(w->handle, &(dibs_batch){ .requests = &r, .n = 1 }, &out, &w->err), &w->err);
+    ASSERT_OK(speak_for(w->handle, "kube:observed", &w->err), &w->err);
 }
 
 static void pass(struct world *w)
@@ -462,6 +487,34 @@ static void ports_of_pods_that_the_ledger_lacks_are_written_again(void **state) 
     assert_string_equal(w->complaint, "");
 }
 
+/* The pod was seen before its claim: the copy of the ledger was older than the list of pods. */
+static void a_claim_that_arrives_after_its_pod_is_no_finding(void **state)
+{
+    struct world *w = *state;
+
+    put(w, PODS, "Pod", POD("u1", ID, ASSIGNED(UNNAMED, "20017", "Pod"), ""));
+    w->late = UNNAMED;
+    pass(w);
+    assert_string_equal(w->complaint, "");
+    assert_int_equal(claims(w).n, 1);
+    assert_int_equal(reconcile_count(w->reconciler)->n_restored, 0);
+    assert_int_equal(reconcile_count(w->reconciler)->n_findings[RECONCILE_REPAIRED], 0);
+}
+
+static void a_shared_port_is_restored_and_reported_once(void **state)
+{
+    struct world *w = *state;
+
+    put(w, PODS, "Pod",
+        POD("u1", ID, ASSIGNED("Deployment.web/web/-/-/http", "20017", "Deployment/web"), ""));
+    put(w, PODS, "Pod",
+        POD("u2", "ffffffffffffffffffffffffffffffff",
+            ASSIGNED("Deployment.web/web/-/-/http", "20017", "Deployment/web"), ""));
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    assert_int_equal(reconcile_count(w->reconciler)->n_findings[RECONCILE_REPAIRED], 1);
+}
+
 static void one_number_of_two_pods_is_reported(void **state)
 {
     struct world *w = *state;
@@ -615,6 +668,8 @@ int main(void)
         CASE(a_number_that_has_moved_is_its_pods_as_long_as_that_is_there),
         CASE(asked_for_again_it_does_not_end),
         CASE(ports_of_pods_that_the_ledger_lacks_are_written_again),
+        CASE(a_claim_that_arrives_after_its_pod_is_no_finding),
+        CASE(a_shared_port_is_restored_and_reported_once),
         CASE(one_number_of_two_pods_is_reported),
         CASE(a_number_outside_of_the_pool_is_reported_once),
         CASE(numbers_of_others_are_declared_while_they_are_used),

@@ -61,7 +61,7 @@ struct reconciler {
     struct wish *wishes;
     size_t n_wishes, max_wishes;
     dibs_claim restore[STEP];
-    dibs_err refused[STEP];
+    struct ledger_restored restored[STEP];
     dibs_status status;
     dibs_err err;
 };
@@ -240,11 +240,13 @@ static void report(struct reconciler *r, enum reconcile_finding what, const stru
     r->options.report(r->options.ctx, what, object, port, text);
 }
 
-static void report_restored(struct reconciler *r, const struct wish *wish, const dibs_err *refused)
+static void report_restored(struct reconciler *r, const struct wish *wish,
+                            const struct ledger_restored *restored)
 {
-    if (!wish->claim)
+    /* Not written: the ledger has it; our copy of the ledger was older than the pod. */
+    if (!wish->claim || (!restored->is_written && restored->refused.code == DIBS_OK))
         return;
-    if (refused->code == DIBS_OK) {
+    if (restored->is_written) {
         report(r, RECONCILE_REPAIRED, wish->object, wish->port,
                "Port %u was not allocated; it has been claimed again", wish->port);
         return;
@@ -255,7 +257,7 @@ static void report_restored(struct reconciler *r, const struct wish *wish, const
         return; /* the watch may deliver the pod before its claim: retry once */
     report(r, RECONCILE_DUPLICATE, wish->object, wish->port,
            "Port %u was assigned to several owners; please recreate the pod: %.150s", wish->port,
-           refused->msg);
+           restored->refused.msg);
 }
 
 static void bind(dibs_claim *c, uint8_t protos)
@@ -307,18 +309,16 @@ static void restore_step(struct reconciler *r, const struct wish *wishes, size_t
     size_t restored = 0;
     dibs_err err = { 0 };
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         fill(r, &wishes[i], &r->restore[i]);
-        r->refused[i] = (dibs_err){ 0 };
-    }
     if (ledger_restore(r->options.ledger, &call, &(dibs_snapshot){ .claims = r->restore, .n = n }, &restored,
-                       r->refused, &err) != DIBS_OK) {
+                       r->restored, &err) != DIBS_OK) {
         note_failure(r, &err);
         return;
     }
     r->counts.n_restored += restored;
     for (size_t i = 0; i < n; i++)
-        report_restored(r, &wishes[i], &r->refused[i]);
+        report_restored(r, &wishes[i], &r->restored[i]);
 }
 
 static int by_port(const void *a, const void *b)
