@@ -756,6 +756,7 @@ def case_leaders(world):
     world.patch("Lease", lease["metadata"]["name"], {"spec": {"holderIdentity": "stranger", "leaseDurationSeconds": 3600}},
                 "dibs")
     until("it does not lead any more", lambda: world.metric(third, "dibs_kube_leader") == 0)
+    assert 'lease_holder=stranger why="another process has the Lease"' in open(third.log).read()
     world.delete("Pod", "p1")
     world.create(pod("p9", None))
     until("it has lost its view", lambda: world.metric(third, "dibs_kube_pods") is None)

@@ -252,6 +252,7 @@ static void an_overruled_candidate_does_not_lead(void **state)
     assert_int_equal(margin(f, 0), 0);
     assert_true(count(f, &f->store.n_conflicts) >= 1); /* found by its version */
     assert_string_equal(election_holder(f->election), "other");
+    assert_string_equal(election_loss(f->election), "another process has the Lease");
 }
 
 static void without_an_answer_nothing_is_renewed(void **state)
@@ -268,6 +269,21 @@ static void without_an_answer_nothing_is_renewed(void **state)
         (void) usleep(10000);
     }
     assert_true(margin(f, 0) == 0 || end_of(f) == until_ms);
+}
+
+/* A process that was stopped for longer than the Lease lasts finds itself as its holder. */
+static void a_lease_that_ended_by_itself_is_explained(void **state)
+{
+    struct fixture *f = *state;
+
+    until_leading(f);
+    assert_int_equal(margin(f, ELECTION_DURATION_MS), 0);
+    assert_string_equal(election_holder(f->election), "me");
+    assert_string_equal(election_trouble(f->election), "");
+    assert_non_null(strstr(election_loss(f->election), "the Lease was not renewed in time"));
+    put(f, "{\"leaseDurationSeconds\":1}");
+    UNTIL((turn(f), !election_holder(f->election)[0]));
+    assert_string_equal(election_loss(f->election), "the Lease was released");
 }
 
 static void a_leader_that_resigns_leaves_it_to_the_next_one(void **state)
@@ -306,6 +322,7 @@ int main(void)
         CASE(the_lease_of_the_dead_is_not_waited_for),
         CASE(an_overruled_candidate_does_not_lead),
         CASE(without_an_answer_nothing_is_renewed),
+        CASE(a_lease_that_ended_by_itself_is_explained),
         CASE(a_leader_that_resigns_leaves_it_to_the_next_one),
         CASE(a_renewal_under_way_is_waited_for),
     };

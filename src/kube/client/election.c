@@ -233,6 +233,16 @@ const char *election_trouble(const struct election *e)
     return e->trouble.msg;
 }
 
+const char *election_loss(const struct election *e)
+{
+    if (e->seen.holder[0] && !is_ours(e))
+        return "another process has the Lease";
+    if (e->trouble.msg[0])
+        return e->trouble.msg;
+    return is_ours(e) ? "the Lease was not renewed in time: this process or the API server stood still"
+                      : "the Lease was released";
+}
+
 bool election_resign(struct election *e)
 {
     if (!e->is_resigning) {

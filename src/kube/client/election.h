@@ -35,6 +35,8 @@ int64_t election_margin_ms(const struct election *election, int64_t now_ms);
 const char *election_holder(const struct election *election);
 /* Return why the last call about the Lease failed; "": it succeeded. */
 const char *election_trouble(const struct election *election);
+/* Return why we do not lead any more. */
+const char *election_loss(const struct election *election);
 /* Release the Lease. Return true while that is under way. */
 bool election_resign(struct election *election);
 #endif

@@ -236,8 +236,8 @@ static void follow_election(struct controller *c, int64_t now_ms)
     if (leads && !c->leads)
         begin_leading(c);
     if (!leads && c->leads) {
-        LOG(LOG_WARNING, "not leading any more", "leader", election_holder(c->election), "why",
-            election_trouble(c->election));
+        LOG(LOG_WARNING, "not leading any more", "lease_holder", election_holder(c->election), "why",
+            election_loss(c->election));
         stop_leading(c);
     }
 }
