@@ -44,10 +44,9 @@ start_alone() {
     printed >"$T/printed"
     install_py same "$T/rendered" "$T/printed"
     printed --namespace ports >"$T/other"
-    # An empty `from` admits every client.
     printed --api-server 10.0.0.0/28 --api-server fd00::1/128 >"$T/closed"
     diff "$T/printed" "$T/closed" | grep -E '^>' | grep -vE 'ca(Bundle|\.crt)|tls\.' >"$T/from"
-    [ "$(sed 's/^> *//' "$T/from")" = '- from: [{"ipBlock":{"cidr":"10.0.0.0/28"}},{"ipBlock":{"cidr":"fd00::1/128"}}]' ]
+    [ "$(sed 's/^> *//' "$T/from")" = 'ingress: [{"from":[{"ipBlock":{"cidr":"10.0.0.0/28"}},{"ipBlock":{"cidr":"fd00::1/128"}}],"ports":[{"protocol":"TCP","port":"https"}]}]' ]
     install_py moved "$T/printed" "$T/other" dibs ports
 }
 

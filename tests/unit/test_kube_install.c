@@ -112,15 +112,15 @@ static void allowed_clients_are_a_list_of_address_ranges(void **state)
     dibs_err err = { 0 };
 
     (void) state;
-    ASSERT_OK(install_write_peers(good, 5, &peers, &err), &err);
+    ASSERT_OK(install_write_ingress(good, 5, &peers, &err), &err);
     const struct install_value values[] = { { .name = "api-server", .text = peers.at, .is_yaml = true },
                                             { 0 } };
     ASSERT_OK(install_write(values, &tls, &text, &err), &err);
-    assert_true(has(&text, "    - from: [{\"ipBlock\":{\"cidr\":\"10.0.0.0/28\"}},"));
+    assert_true(has(&text, "  ingress: [{\"from\":[{\"ipBlock\":{\"cidr\":\"10.0.0.0/28\"}},"));
     secret_done(&text);
     bytes_done(&peers);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal(install_write_peers(&bad[i], 1, &peers, &err), DIBS_INVALID);
+        assert_int_equal(install_write_ingress(&bad[i], 1, &peers, &err), DIBS_INVALID);
         bytes_done(&peers);
     }
 }

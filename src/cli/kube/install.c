@@ -36,7 +36,7 @@ static dibs_status read_servers(const struct cli *cli, struct bytes *out, dibs_e
         ranges[n] = cli_value_at(cli, "api-server", n);
     if (n == SERVERS_MAX && cli_value_at(cli, "api-server", n))
         return err_set(err, DIBS_INVALID, "--api-server can be given %d times", SERVERS_MAX);
-    return n > 0 ? install_write_peers(ranges, n, out, err) : DIBS_OK;
+    return n > 0 ? install_write_ingress(ranges, n, out, err) : DIBS_OK;
 }
 
 static dibs_status check_values(const struct cli *cli, const struct kube_pool_flags *pool, dibs_err *err)

@@ -63,11 +63,14 @@ static bool is_address_range(const char *text)
            text_number(text + n + 1, strlen(text + n + 1), is_v4 ? 32 : 128, &bits);
 }
 
-dibs_status install_write_peers(const char *const *ranges, size_t n, struct bytes *out, dibs_err *err)
+dibs_status install_write_ingress(const char *const *ranges, size_t n, struct bytes *out, dibs_err *err)
 {
     struct jsonw w;
 
     jsonw_begin_bytes(&w, out);
+    jsonw_array(&w);
+    jsonw_object(&w);
+    jsonw_key(&w, "from");
     jsonw_array(&w);
     for (size_t i = 0; i < n; i++) {
         if (!is_address_range(ranges[i]))
@@ -80,6 +83,15 @@ dibs_status install_write_peers(const char *const *ranges, size_t n, struct byte
         jsonw_end_object(&w);
         jsonw_end_object(&w);
     }
+    jsonw_end_array(&w);
+    jsonw_key(&w, "ports");
+    jsonw_array(&w);
+    jsonw_object(&w);
+    jsonw_key_string(&w, "protocol", "TCP");
+    jsonw_key_string(&w, "port", "https");
+    jsonw_end_object(&w);
+    jsonw_end_array(&w);
+    jsonw_end_object(&w);
     jsonw_end_array(&w);
     bytes_add(out, "", 1); /* NUL-terminate */
     return out->is_lost ? err_set(err, DIBS_FAILURE, "writing objects: out of memory") : DIBS_OK;

@@ -34,8 +34,8 @@ void install_tls_done(struct install_tls *tls); /* erases the key */
 /* INVALID: Kubernetes would refuse it as a namespace or as an image. */
 dibs_status install_check_namespace(const char *text, dibs_err *err);
 dibs_status install_check_image(const char *text, dibs_err *err);
-/* Write the NetworkPolicy peers of address ranges ("10.0.0.0/28") as YAML. INVALID: not a range. */
-dibs_status install_write_peers(const char *const *ranges, size_t n, struct bytes *out, dibs_err *err);
+/* Write the webhook's NetworkPolicy rule for address ranges ("10.0.0.0/28") as YAML. INVALID: not a range. */
+dibs_status install_write_ingress(const char *const *ranges, size_t n, struct bytes *out, dibs_err *err);
 /* Write all objects. `values` end with a NULL name; `tls` gives the authority and the Secret. `out` has a
  * key in it: the caller ends it with secret_done(). FAILURE: out of memory. */
 dibs_status install_write(const struct install_value *values, const struct install_tls *tls,
