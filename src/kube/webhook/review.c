@@ -85,6 +85,18 @@ void review_warn(struct review_warnings *warnings, const char *fmt, ...)
     va_end(args);
 }
 
+/* Return the reason by which clients of the API server tell refusals apart (metav1.StatusReason). */
+static const char *reason_of(int code)
+{
+    switch (code) {
+    case 403: return "Forbidden";
+    case 409: return "Conflict";
+    case 422: return "Invalid";
+    case 503: return "ServiceUnavailable";
+    default: return "InternalError";
+    }
+}
+
 void review_write(const char *uid, const struct review_verdict *verdict, struct bytes *out)
 {
     struct jsonw w = { 0 };
@@ -100,6 +112,8 @@ void review_write(const char *uid, const struct review_verdict *verdict, struct 
     if (!verdict->is_allowed) {
         jsonw_key(&w, "status");
         jsonw_object(&w);
+        jsonw_key_string(&w, "status", "Failure");
+        jsonw_key_string(&w, "reason", reason_of(verdict->code));
         jsonw_key_int(&w, "code", verdict->code);
         jsonw_key_string(&w, "message", verdict->message);
         jsonw_end_object(&w);
