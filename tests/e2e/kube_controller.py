@@ -299,6 +299,17 @@ def case_pods(world):
     status, _ = world.call("POST", world.path("Pod", "shop") + "?dryRun=All", pod("dry"))
     assert status == 201 and len(world.claims()) == 2
 
+    # A manifest with a value of its own for the variable is applied twice.
+    own = pod("own")
+    own["spec"]["containers"][0]["env"] = [{"name": "PORT", "value": "8080"}]
+    given = world.create(own)
+    again = world.patch("Pod", "own", {"spec": own["spec"]})
+    assert env(again) == env(given) != 8080
+    status, got = world.call("PATCH", world.path("Pod", "shop", "own"), {"metadata": {"annotations": {"dibs.dev/claim": None}}})
+    assert (status, got["reason"]) == (422, "Invalid"), got
+    world.delete("Pod", "own")
+    until("it has ended", lambda: len(world.claims()) == 2)
+
     # Pods of a Deployment have no name when they are admitted.
     labels = {"pod-template-hash": "5d8f"}
     world.create(workload("Deployment", "front"))

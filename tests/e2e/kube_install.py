@@ -92,9 +92,11 @@ def condition_rules(conditions):
     def asks(obj, old):
         return is_asked(conditions, obj, old)
 
-    def pod(annotations=None, labels=None, **more):
+    def pod(annotations=None, labels=None, port="20000", init="20000", **more):
         maps = {"annotations": annotations, "labels": labels}
-        return {"metadata": {"name": "p", **{k: v for k, v in maps.items() if v is not None}, **more}, "spec": {}}
+        return {"metadata": {"name": "p", **{k: v for k, v in maps.items() if v is not None}, **more}, "spec": {
+            "containers": [{"name": "main", "image": "x", "env": [{"name": "PORT", "value": port}]}],
+            "initContainers": [{"name": "init", "image": "x", "env": [{"name": "PORT", "value": init}]}]}}
     config = json.dumps({"allocations": [{"name": "http", "env": "PORT", "annotationKey": "shop/port"}]})
     discovery, = (key for key in keys_in(conditions[0]) if key.endswith("discovery"))
     assert asks(pod({discovery: "{}"}), None) and not asks(pod({discovery: "{}"}), pod())  # it is used once
@@ -115,6 +117,7 @@ def condition_rules(conditions):
             changed = pod({**given, name: given[name] + " "}, {"app": "web"})
             gone = pod({k: v for k, v in given.items() if k != name}, {"app": "web"})
             assert asks(changed, old) and asks(old, changed) and asks(gone, old) and asks(old, gone), name
+        assert asks(pod(given, {"app": "web"}, port="8080"), old) and asks(pod(given, {"app": "web"}, init="8080"), old)
         assert asks(pod(), old) and asks(pod({}), old) and asks(old, pod())
         for name in ("dibs.dev/group", "dibs.dev/role"):
             labelled, other = (pod(given, {"app": "web", name: value}) for value in "ab")

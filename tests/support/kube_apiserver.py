@@ -175,6 +175,14 @@ def check_annotations(meta):
             raise invalid(f"metadata.annotations: Invalid value: {key}")
 
 
+def check_pod_update(old, new):
+    def fixed(pod):
+        return [[{k: v for k, v in c.items() if k != "image"} for c in pod["spec"].get(which, [])]
+                for which in ("containers", "initContainers")]
+    if fixed(old) != fixed(new):
+        raise invalid("spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`, ...")
+
+
 CHECKS = {"Lease": check_lease, "Event": check_event, "Pod": check_pod}
 
 
@@ -530,6 +538,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise invalid("metadata.resourceVersion: Invalid value: must be specified for an update")
         obj = self.server.admission.run(target, "UPDATE", obj, old, False)
         check(target, obj)
+        if target.kind == "Pod":
+            check_pod_update(old, obj)
         return self.replace(target, obj, asked)
 
     def replace(self, target, obj, asked):
@@ -566,6 +576,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         obj = over(old, patch)
         if not target.sub:
             obj = self.server.admission.run(target, "UPDATE", obj, old, False)
+            if target.kind == "Pod":
+                check_pod_update(old, obj)
         return self.replace(target, obj, old["metadata"]["resourceVersion"])
 
     def delete(self, target):

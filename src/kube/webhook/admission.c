@@ -215,19 +215,52 @@ static dibs_status check_unchanged(const struct review *review, dibs_err *err)
         { "labels", IDENTITY_LABEL_GROUP, true },     { "labels", IDENTITY_LABEL_ROLE, true },
     };
     bool has_ports = port_request_annotation(review->old, IDENTITY_KEY_CLAIM) != NULL;
-    struct port_request request = { 0 };
     dibs_status s = DIBS_OK;
 
     for (size_t i = 0; i < sizeof fields / sizeof *fields && s == DIBS_OK; i++)
         if (has_ports || !fields[i].needs_ports)
             s = check_same(review, fields[i].map, fields[i].key, err);
-    /* Annotations that were written with the ports. */
-    if (has_ports && port_request_read(review->old, "", &request, NULL) == DIBS_OK && request.config)
-        for (size_t i = 0; i < request.config->n_ports && s == DIBS_OK; i++)
-            if (request.config->ports[i].annotation)
-                s = check_same(review, "annotations", request.config->ports[i].annotation, err);
-    port_request_done(&request);
     return s;
+}
+
+/* Add the variable as the old object has it. */
+static void keep_variable(const struct review *review, const char *env, struct pod_edit *edit)
+{
+    const char *value = port_request_variable(review->old, env);
+
+    if (value)
+        pod_edit_variable(edit, env, value);
+}
+
+/* Keep the variables and annotations that were written with the ports. A manifest that is applied once more
+ * may have values of its own under these names. */
+static void keep_given(struct admission *a)
+{
+    const struct review *review = &a->review;
+    AUTO(pod_edit_done) struct pod_edit edit = { 0 };
+    struct port_request request = { 0 };
+    const struct workload_component *config =
+        port_request_annotation(review->old, IDENTITY_KEY_CLAIM) &&
+                port_request_read(review->old, "", &request, NULL) == DIBS_OK
+            ? request.config
+            : NULL;
+
+    for (size_t i = 0; config && i < config->n_ports; i++) {
+        const char *key = config->ports[i].annotation;
+        const char *value = key ? port_request_annotation(review->old, key) : NULL;
+
+        keep_variable(review, config->ports[i].env, &edit);
+        if (value)
+            pod_edit_annotation(&edit, key, value);
+    }
+    for (size_t i = 0; config && i < config->n_references; i++)
+        keep_variable(review, config->references[i].env, &edit);
+    if (config && !edit.is_lost) /* the API server refuses what cannot be patched */
+        (void) !pod_patch_write(review->object, &edit, &a->verdict.patch, NULL);
+    if (a->verdict.patch.n > 0)
+        review_warn(&a->verdict.warnings, "the ports of a pod are those it was created with: its variables "
+                                          "and annotations of them stay as they are");
+    port_request_done(&request);
 }
 
 static void begin_update(struct admission *a)
@@ -235,6 +268,8 @@ static void begin_update(struct admission *a)
     dibs_err err = { 0 };
 
     decide(a, check_unchanged(&a->review, &err), &err);
+    if (a->verdict.is_allowed)
+        keep_given(a);
 }
 
 /* Check every value along the path, "[]" being each item of a list; `where` is the path so far. */

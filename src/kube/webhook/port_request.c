@@ -9,6 +9,18 @@
 
 #include "base/banned.h"
 
+const char *port_request_variable(const jsonr_value *pod, const char *env)
+{
+    const jsonr_value *first = jsonr_array_at(jsonr_at(pod, "spec.containers"), 0);
+    const jsonr_value *all = jsonr_get(first, "env");
+    const char *value = NULL;
+
+    for (size_t i = 0; i < jsonr_array_size(all); i++) /* Kubernetes uses the last one */
+        if (strcmp(jsonr_text_at(jsonr_array_at(all, i), "name"), env) == 0)
+            (void) jsonr_get_string(jsonr_array_at(all, i), "value", &value);
+    return value;
+}
+
 const char *port_request_annotation(const jsonr_value *pod, const char *key)
 {
     const char *text = NULL;

@@ -36,6 +36,8 @@ bool port_request_is_some(const struct port_request *request);
 size_t port_request_count(const struct port_request *request);
 /* Return the port number that an annotation or a variable has as text; 0: NULL, or no port number. */
 uint16_t port_request_number(const char *text);
+/* Return the value that a variable has in the pod's first container; NULL: none. */
+const char *port_request_variable(const jsonr_value *pod, const char *env);
 /* Return the annotation of the given key; NULL: none. */
 const char *port_request_annotation(const jsonr_value *pod, const char *key);
 #endif
