@@ -437,6 +437,24 @@ static void a_known_target_has_no_other_ports_than_its_pods(void **state)
     dibs_close(handle);
 }
 
+static void a_target_that_comes_after_its_reservation_has_the_same_number(void **state)
+{
+    struct engine *e = *state;
+    dibs *handle = open_pool(e, "20000-20099");
+    struct asked *referring = create(handle, GROUPED("web-0", "web", REFERS("api.http")));
+
+    ASSERT_OK(speak_for(handle, "ns:shop", &e->err), &e->err);
+    ASSERT_OK(
+        dibs_claim_release(handle, &(dibs_which){ .all_mine = true }, DIBS_RELEASE_FORCE, NULL, &e->err),
+        &e->err);
+    assert_int_equal(count_claims(e, handle), 0);
+    struct asked *api = create(handle, GROUPED("api-0", "api", HTTP));
+    assert_string_equal(variable(api, "PORT"), variable(referring, "A"));
+    free(referring);
+    free(api);
+    dibs_close(handle);
+}
+
 static void a_port_that_no_pod_has_yet_is_reserved_with_a_warning(void **state)
 {
     struct engine *e = *state;
@@ -503,6 +521,7 @@ int main(void)
         E_TEST(a_standalone_role_can_be_referred_to_by_either_name),
         E_TEST(references_reach_across_the_objects_of_a_group),
         E_TEST(a_known_target_has_no_other_ports_than_its_pods),
+        E_TEST(a_target_that_comes_after_its_reservation_has_the_same_number),
         E_TEST(a_port_that_no_pod_has_yet_is_reserved_with_a_warning),
         E_TEST(two_objects_are_not_one_role),
     };

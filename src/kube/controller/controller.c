@@ -146,7 +146,9 @@ static void report(void *ctx, enum reconcile_finding what, const struct inventor
 {
     static const char *const reasons[RECONCILE_FINDINGS] = { [RECONCILE_DUPLICATE] = "PortAlreadyAllocated",
                                                              [RECONCILE_REPAIRED] = "PortNotAllocated",
-                                                             [RECONCILE_OUTSIDE] = "PortOutOfRange" };
+                                                             [RECONCILE_OUTSIDE] = "PortOutOfRange",
+                                                             [RECONCILE_UNRESOLVED] =
+                                                                 "PortReferenceUnresolved" };
     struct controller *c = ctx;
     struct object_event one = { 0 };
 

@@ -457,13 +457,35 @@ bool inventory_is_kept(const struct inventory *inv, const dibs_claim *claim)
 
     if (has_place || name_part_count(claim->name) > DIBS_NAME_PARTS_MAX)
         return false;
-    if (!claim->keeper[0] && is_in_use(inv, referred_hash(claim->principal, claim->name)))
-        return true;
     for (struct hash_table_item *item = hash_table_first(&inv->rules, head_hash(claim, 2)); item;
          item = hash_table_next(item))
         if (keeper_rule_covers(&((struct inventory_rule *) item)->rule, claim))
             return true;
     return false;
+}
+
+struct searching {
+    uint64_t hash;
+    const struct inventory_object *found;
+};
+
+static void find_user(void *ctx, struct hash_table_item *item)
+{
+    const struct inventory_object *o = (const struct inventory_object *) item;
+    struct searching *s = ctx;
+
+    for (size_t i = 0; i < o->n_uses && !s->found; i++)
+        if (o->uses[i].hash == s->hash)
+            s->found = o;
+}
+
+const struct inventory_object *inventory_referrer(struct inventory *inv, const dibs_claim *claim)
+{
+    struct searching s = { .hash = referred_hash(claim->principal, claim->name) };
+
+    if (is_in_use(inv, s.hash))
+        hash_table_each(&inv->objects, find_user, &s);
+    return s.found;
 }
 
 bool inventory_is_used(const struct inventory *inv, dibs_proto proto, uint16_t port)

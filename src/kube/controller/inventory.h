@@ -70,9 +70,10 @@ bool inventory_has_pod(const struct inventory *inventory, const dibs_claim *clai
 bool inventory_had_pod(const struct inventory *inventory, const dibs_claim *claim);
 void inventory_forget(struct inventory *inventory);
 /* Return whether an object keeps the claim. False when a present pod has the claim's instance but does not
- * record the claim: the instance gave it up. A claim reserved before its pod arrived is also kept by the
- * pods that refer to it. */
+ * record the claim: the instance gave it up. */
 bool inventory_is_kept(const struct inventory *inventory, const dibs_claim *claim);
+/* Return a pod that refers to the claim by its name; NULL: there is none. */
+const struct inventory_object *inventory_referrer(struct inventory *inventory, const dibs_claim *claim);
 /* Return whether an object uses the number without a claim. */
 bool inventory_is_used(const struct inventory *inventory, dibs_proto proto, uint16_t port);
 

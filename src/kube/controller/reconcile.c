@@ -140,6 +140,34 @@ static bool is_needed(const struct reconciler *r, const dibs_claim *claim)
             inventory_is_kept(c, claim)); /* version 1.4 marked names by declared claims */
 }
 
+DIBS_PRINTF(5, 6)
+static void report(struct reconciler *r, enum reconcile_finding what, const struct inventory_object *object,
+                   uint16_t port, const char *fmt, ...)
+{
+    char text[256] = "";
+    va_list args;
+
+    va_start(args, fmt);
+    (void) vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    r->counts.n_findings[what]++;
+    r->options.report(r->options.ctx, what, object, port, text);
+}
+
+/* Report a reservation that ends because its target has not come. */
+static void report_unresolved(struct reconciler *r, const dibs_claim *claim)
+{
+    const struct inventory_object *o =
+        claim->keeper[0] ? NULL : inventory_referrer(r->options.inventory, claim);
+
+    if (o)
+        report(
+            r, RECONCILE_UNRESOLVED, o, claim->port,
+            "No pod has come that has the port '%.120s', to which this pod refers; port %u is not reserved "
+            "for it any more",
+            claim->name, claim->port);
+}
+
 /* End a claim that seems unneeded as soon as lists prove it. */
 static void end_when_proven(struct reconciler *r, const dibs_claim *claim, struct known *k)
 {
@@ -151,8 +179,10 @@ static void end_when_proven(struct reconciler *r, const dibs_claim *claim, struc
         return;
     }
     int64_t since_ms = k->over_ms > k->unneeded_ms ? k->over_ms : k->unneeded_ms;
-    if (r->options.is_proven(r->options.ctx, is_observed(claim) ? NULL : claim->keeper, since_ms))
-        add_seen(&r->end, k);
+    if (!r->options.is_proven(r->options.ctx, is_observed(claim) ? NULL : claim->keeper, since_ms))
+        return;
+    add_seen(&r->end, k);
+    report_unresolved(r, claim);
 }
 
 /* Return whether the claim's pod arrived and is now finished or gone, so the lease has no pod to wait for.
@@ -224,20 +254,6 @@ static void end_all(struct reconciler *r, const struct seen_list *seen, enum led
         }
         *counter += ended;
     }
-}
-
-DIBS_PRINTF(5, 6)
-static void report(struct reconciler *r, enum reconcile_finding what, const struct inventory_object *object,
-                   uint16_t port, const char *fmt, ...)
-{
-    char text[256] = "";
-    va_list args;
-
-    va_start(args, fmt);
-    (void) vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    r->counts.n_findings[what]++;
-    r->options.report(r->options.ctx, what, object, port, text);
 }
 
 static void report_restored(struct reconciler *r, const struct wish *wish,

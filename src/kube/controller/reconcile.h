@@ -11,7 +11,13 @@
 
 struct reconciler;
 
-enum reconcile_finding { RECONCILE_DUPLICATE, RECONCILE_REPAIRED, RECONCILE_OUTSIDE, RECONCILE_FINDINGS };
+enum reconcile_finding {
+    RECONCILE_DUPLICATE,
+    RECONCILE_REPAIRED,
+    RECONCILE_OUTSIDE,
+    RECONCILE_UNRESOLVED, /* a pod refers to a port that no pod has */
+    RECONCILE_FINDINGS
+};
 
 struct reconcile_options {
     struct ledger *ledger; /* the handle's ledger */
