@@ -51,7 +51,7 @@ void pod_edit_own_port(struct pod_edit *edit, const struct workload_port *port, 
     pod_edit_variable(edit, port->env, text);
     if (port->annotation)
         pod_edit_annotation(edit, port->annotation, text);
-    for (uint32_t i = 0; i < port->count; i++)
+    for (uint32_t i = 0; i < port->count && !port->has_no_host_port; i++)
         add_ports(edit, &edit->ports, &edit->n_ports, &edit->max_ports, numbers[i], protocols_of(port));
 }
 

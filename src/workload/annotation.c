@@ -186,10 +186,18 @@ static void read_bindings(const struct entry *e, struct workload_port *port)
     }
 }
 
+static void bool_of(const struct entry *e, const char *key, bool *out)
+{
+    const jsonr_value *value = field_of(e, key);
+
+    if (value && !jsonr_as_bool(value, out))
+        wrong_type(e, key, "true or false");
+}
+
 static void read_port(const struct entry *e, void *out)
 {
     struct workload_port *port = out;
-    const jsonr_value *contiguous = field_of(e, "contiguous");
+    bool has_host_port = true;
     uint16_t required = 0;
     uint16_t preferred = 0;
 
@@ -206,8 +214,9 @@ static void read_port(const struct entry *e, void *out)
     number_of(e, "port", 1, DIBS_PORT_MAX, &required);
     number_of(e, "prefer", 1, DIBS_PORT_MAX, &preferred);
     number_of(e, "count", 1, WORKLOAD_COUNT_MAX, &port->count);
-    if (contiguous && !jsonr_as_bool(contiguous, &port->is_contiguous))
-        wrong_type(e, "contiguous", "true or false");
+    bool_of(e, "contiguous", &port->is_contiguous);
+    bool_of(e, "hostPort", &has_host_port);
+    port->has_no_host_port = !has_host_port;
     if (required && preferred)
         wrong(e, "port", "and prefer cannot both be given");
     port->mode = required ? DIBS_REQUIRED : preferred ? DIBS_PREFERRED : DIBS_RANDOM;
@@ -375,8 +384,9 @@ dibs_status workload_annotation_parse(struct workload_group *group, enum workloa
                                       const char *text, struct workload_component *out, dibs_err *err)
 {
     static const char *const keys[] = { "allocations", "references", NULL };
-    static const char *const port_keys[] = { "name", "env",    "scope", "annotationKey", "proto", "address",
-                                             "port", "prefer", "count", "contiguous",    NULL };
+    static const char *const port_keys[] = { "name",  "env",        "scope",    "annotationKey",
+                                             "proto", "address",    "port",     "prefer",
+                                             "count", "contiguous", "hostPort", NULL };
     static const char *const reference_keys[] = { "env", "from", NULL };
     static const struct list ports = { "allocations", port_keys, WORKLOAD_PORTS_MAX, sizeof *out->ports,
                                        read_port };

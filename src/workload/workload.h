@@ -45,9 +45,10 @@ struct workload_port {
     enum workload_scope scope;
     dibs_mode mode; /* RANDOM, REQUIRED (`port`), PREFERRED (`prefer`) */
     uint16_t port;
-    uint16_t count;     /* 1: single port */
-    bool is_contiguous; /* adjacent ports */
-    size_t n_bindings;  /* 0: tcp on "*" */
+    uint16_t count;        /* 1: single port */
+    bool is_contiguous;    /* adjacent ports */
+    bool has_no_host_port; /* in Kubernetes: keep the scheduler out of it */
+    size_t n_bindings;     /* 0: tcp on "*" */
     dibs_binding bindings[DIBS_BINDINGS_MAX];
     struct workload_place place;
 };

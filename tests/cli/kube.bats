@@ -431,6 +431,15 @@ for x in c: env(x, ("A", p("a")), ("B", p("b")), ("C", p("c") + "," + p("c.1")))
 assert int(p("b.1")) == int(p("b")) + 1
 c[0]["ports"] += [entry(p("a")), entry(p("a"), "UDP"), entry(p("b")), entry(p("b.1")), entry(p("c")), entry(p("c.1"))]'
     again
+    # The scheduler may put several pods with one number on a node.
+    HTTP='{"allocations": [{"name": "a", "env": "A", "hostPort": true}, {"name": "b", "env": "B", "scope": "RoleScoped", "hostPort": false}]}'
+    pod two 'hostNetwork: true' 'containers:' '- name: c' >"$T/two.yaml"
+    inject "$T/two.yaml"
+    only '
+c, = b[0]["spec"]["containers"]
+env(c, ("A", port("default.Pod.two/two/0/-/a")), ("B", port("default.Pod.two/two/-/-/b")))
+c["ports"] = [{"containerPort": int(c["env"][0]["value"]), "hostPort": int(c["env"][0]["value"]), "protocol": "TCP"}]'
+    again
 }
 
 @test "many pods of one template: RoleScoped always, PodScoped only with a network of their own" {

@@ -368,7 +368,9 @@ static void blocks_counts_and_host_ports(void **state)
         "{\"metadata\":{" SET(0) ",\"annotations\":{\"dibs.dev/ports\":\"{\\\"allocations\\\":[{\\\"name\\\":"
                                  "\\\"ranks\\\",\\\"env\\\":\\\"RANKS\\\",\\\"count\\\":3,\\\"contiguous\\\":"
                                  "true},{\\\"name\\\":\\\"two\\\","
-                                 "\\\"env\\\":\\\"TWO\\\",\\\"count\\\":2,\\\"proto\\\":\\\"tcp+udp\\\"}]}\"}"
+                                 "\\\"env\\\":\\\"TWO\\\",\\\"count\\\":2,\\\"proto\\\":\\\"tcp+udp\\\"},"
+                                 "{\\\"name\\\":\\\"all\\\",\\\"env\\\":\\\"ALL\\\",\\\"scope\\\":"
+                                 "\\\"RoleScoped\\\",\\\"hostPort\\\":false}]}\"}"
                                  "},\"spec\":{\"hostNetwork\":true,"
                                  "\"containers\":[{\"name\":\"main\"}]}}";
     struct asked *asked = create(handle, pod);
@@ -384,7 +386,9 @@ static void blocks_counts_and_host_ports(void **state)
     }
     assert_non_null(strchr(variable(asked, "TWO"), ','));
     assert_non_null(strstr(asked->patch, "\"protocol\":\"UDP\""));
-    assert_int_equal(count_claims(e, handle), 5);
+    (void) snprintf(entry, sizeof entry, "\"hostPort\":%s,", variable(asked, "ALL"));
+    assert_null(strstr(asked->patch, entry)); /* "hostPort": false */
+    assert_int_equal(count_claims(e, handle), 6);
     free(asked);
     dibs_close(handle);
 }

@@ -139,12 +139,12 @@ static void under_our_own_key_a_field_that_is_unknown_is_refused(void **state)
 
 static void our_own_fields_say_which_port(void **state)
 {
-    struct workload_component got =
-        parse(*state, "{\"allocations\": ["
-                      "{\"name\": \"a\", \"env\": \"A\", \"port\": 8080, \"proto\": \"tcp+udp\"},"
-                      "{\"name\": \"b\", \"env\": \"B\", \"prefer\": 9000, \"address\": \"127.0.0.1\"},"
-                      "{\"name\": \"c\", \"env\": \"C\", \"count\": 8, \"contiguous\": true,"
-                      " \"address\": [\"127.0.0.1\", \"::1\"]}]}");
+    struct workload_component got = parse(
+        *state, "{\"allocations\": ["
+                "{\"name\": \"a\", \"env\": \"A\", \"port\": 8080, \"proto\": \"tcp+udp\"},"
+                "{\"name\": \"b\", \"env\": \"B\", \"prefer\": 9000, \"address\": \"127.0.0.1\"},"
+                "{\"name\": \"c\", \"env\": \"C\", \"count\": 8, \"contiguous\": true, \"hostPort\": false,"
+                " \"address\": [\"127.0.0.1\", \"::1\"]}]}");
 
     assert_int_equal(got.ports[0].mode, DIBS_REQUIRED);
     assert_int_equal(got.ports[0].port, 8080);
@@ -155,6 +155,7 @@ static void our_own_fields_say_which_port(void **state)
     assert_int_equal(got.ports[1].n_bindings, 1);
     assert_int_equal(got.ports[2].count, 8);
     assert_true(got.ports[2].is_contiguous);
+    assert_true(got.ports[2].has_no_host_port && !got.ports[1].has_no_host_port);
     assert_int_equal(got.ports[2].n_bindings, 2);
 }
 

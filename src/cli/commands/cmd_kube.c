@@ -41,6 +41,7 @@ static const struct cli_opt opts[] = {
       .help = "let only these addresses call the webhook (10.0.0.0/28)",
       .is_repeatable = true },
     { .name = "secret", .arg = "FILE", .help = "with the certificate of this Secret (YAML), not a new one" },
+    { .name = "kubernetes", .arg = "VERSION", .help = "for a cluster of this version (1.28 or later)" },
     { .name = "check-config", .help = "only check whether the webhook could start" },
     { 0 },
 };
@@ -61,8 +62,9 @@ const struct cli_cmd cmd_kube = {
                "     \"references\": [{\"env\": \"API_PORT\", \"from\": \"api.http\"}]}\n"
                "\n"
                "An allocation may also have annotationKey, scope (PodScoped or RoleScoped),\n"
-               "proto, address, port, prefer, count and contiguous. A reference names a role of\n"
-               "the same object, or another object of the same file and namespace.\n"
+               "proto, address, port, prefer, count, contiguous, and hostPort (false: without\n"
+               "a host port). A reference names a role of the same object, or another object\n"
+               "of the same file and namespace.\n"
                "\n"
                "`webhook` answers the API server of a cluster (HTTPS, POST /mutate): pods with\n"
                "such an annotation get their ports when they are created, unique in the\n"
