@@ -50,6 +50,27 @@ start_alone() {
     install_py moved "$T/printed" "$T/other" dibs ports
 }
 
+@test "install prints for the version of a cluster only what its API server knows" {
+    printed >"$T/printed"
+    local minor
+    for minor in 20 21 26 27 28 32; do
+        run --separate-stderr printed --kubernetes "1.$minor"
+        assert_status 0
+        [ "$(grep -c 'kubectl label namespace kube-system' <<<"$stderr")" = "$((minor < 21))" ]
+        printf '%s\n' "$output" >"$T/other"
+        install_py older "$T/printed" "$T/other" "$minor"
+    done
+    run ! grep -q 'matchConditions:' <(printed --kubernetes v1.26.3+k3s1)
+    run printed --kubernetes 1.19
+    assert_status 2
+    assert_output_has "1.20 is the lowest version"
+    for version in 1 1. 2.30 1.x 1.26x latest; do
+        run printed --kubernetes "$version"
+        assert_status 2
+        assert_output_has "is not a version of Kubernetes"
+    done
+}
+
 @test "an overlay replaces the image, and install writes the requested one" {
     needs kubectl
     mkdir "$T/overlay"

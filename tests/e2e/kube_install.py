@@ -3,6 +3,7 @@
 """The objects that bring dibs into a cluster, as kubectl renders them and as `dibs kube install --print` writes them.
 
     kube_install.py same RENDERED PRINTED           the same objects, but for certificate and ledger
+    kube_install.py older PRINTED OTHER MINOR       the same objects for Kubernetes 1.MINOR
     kube_install.py moved PRINTED OTHER FROM TO     the same objects in another namespace
     kube_install.py rules RENDERED                  what must be so in them
     kube_install.py rights RENDERED DIBS DIR LEDGER what a real controller asks for is what it may, and no more
@@ -55,6 +56,17 @@ def same(rendered, printed):
     printed = load(printed)
     assert ("Secret", "dibs-webhook-tls") in printed
     assert not differences(without_own(load(rendered)), without_own(printed))
+
+
+def older(printed, other, minor):
+    objects = without_own(load(printed))
+    if int(minor) < 28:
+        for hook in objects[("MutatingWebhookConfiguration", "dibs-webhook")]["webhooks"]:
+            del hook["matchConditions"]
+    for key in objects:
+        if key[0] == "PodDisruptionBudget" and int(minor) < 21:
+            objects[key]["apiVersion"] = "policy/v1beta1"
+    assert not differences(objects, without_own(load(other)))
 
 
 def moved(printed, other, before, after):

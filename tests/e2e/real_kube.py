@@ -247,15 +247,11 @@ def settle(world, space):
 
 
 def install(world, *more):
-    """As docs/KUBERNETES.md says; and what a server does not know that is older than that asks for."""
-    text = subprocess.run([world.dibs, "kube", "install", "--print", "--image", "dibs", "--ledger", world.env["DIBS_LEDGER"], *more],
-                          capture_output=True, text=True, check=True).stdout
-    groups = world.kubectl("api-versions").split()
-    if "policy/v1" not in groups:
-        text = text.replace("apiVersion: policy/v1\n", "apiVersion: policy/v1beta1\n")
-    old = world.ask("GET", "/version")
-    is_old = int(old["minor"].rstrip("+")) < 28
-    return world.kubectl("apply", *(["--validate=false"] if is_old else []), "-f", "-", given=text)
+    """As docs/KUBERNETES.md says."""
+    version = world.ask("GET", "/version")["gitVersion"]
+    text = subprocess.run([world.dibs, "kube", "install", "--print", "--image", "dibs", "--ledger", world.env["DIBS_LEDGER"],
+                           "--kubernetes", version, *more], capture_output=True, text=True, check=True).stdout
+    return world.kubectl("apply", "-f", "-", given=text)
 
 
 def webhooks(world):

@@ -8,13 +8,21 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/secret.h"
+#include "base/text.h"
 #include "cli/file.h"
 #include "cli/kube/kube.h"
 #include "kube/install/install.h"
 
 #include "base/banned.h"
 
-enum { NAME_BYTES = 128, SERVERS_MAX = 64 };
+enum {
+    NAME_BYTES = 128,
+    SERVERS_MAX = 64,
+    /* Minor versions of Kubernetes 1: */
+    MINOR_LEAST = 20,
+    MINOR_BUDGETS = 21,    /* policy/v1; also the first in which namespaces have a label of their name */
+    MINOR_CONDITIONS = 28, /* matchConditions */
+};
 
 /* Check that the ledger is one that webhooks on several machines can share. */
 static dibs_status check_ledger(const struct cli *cli, dibs_err *err)
@@ -24,6 +32,26 @@ static dibs_status check_ledger(const struct cli *cli, dibs_err *err)
     return err_set(
         err, DIBS_INVALID,
         "name the ledger that all machines of the cluster share: --ledger etcd://HOST:2379/PREFIX");
+}
+
+/* Read the minor version from "1.26" or "v1.26.3+k3s1". Without --kubernetes: the newest. */
+static dibs_status read_minor(const struct cli *cli, uint64_t *out, dibs_err *err)
+{
+    const char *text = cli_value(cli, "kubernetes");
+
+    *out = INT32_MAX;
+    if (!text)
+        return DIBS_OK;
+    const char *at = text + (text[0] == 'v');
+    if (strncmp(at, "1.", 2) != 0 || !text_number(at + 2, strcspn(at + 2, ".+-"), INT32_MAX, out))
+        return err_set(err, DIBS_INVALID, "'%.40s' is not a version of Kubernetes, such as 1.26", text);
+    if (*out < MINOR_LEAST)
+        return err_set(err, DIBS_INVALID, "Kubernetes %.40s is too old: 1.%d is the lowest version for dibs",
+                       text, MINOR_LEAST);
+    if (*out < MINOR_BUDGETS)
+        cli_note(cli, "leave kube-system out by hand: 'kubectl label namespace kube-system "
+                      "dibs.dev/admission=off'");
+    return DIBS_OK;
 }
 
 /* Write the addresses that may call the webhook; nothing without --api-server. */
@@ -98,6 +126,7 @@ dibs_status kube_install(struct cli *cli, dibs_err *err)
 {
     struct kube_pool_flags pool = kube_pool_flags(cli);
     AUTO(bytes_done) struct bytes servers = { 0 };
+    uint64_t minor = 0;
 
     if (!cli_has(cli, "print") || cli->json)
         return err_set(
@@ -105,6 +134,8 @@ dibs_status kube_install(struct cli *cli, dibs_err *err)
             "`dibs kube install` changes no cluster, it prints YAML: give --print, and pass the text "
             "to 'kubectl apply -f -'");
     dibs_status s = check_values(cli, &pool, err);
+    if (s == DIBS_OK)
+        s = read_minor(cli, &minor, err);
     if (s == DIBS_OK)
         s = read_servers(cli, &servers, err);
     const struct install_value values[] = {
@@ -116,6 +147,8 @@ dibs_status kube_install(struct cli *cli, dibs_err *err)
         { .name = "port-range", .text = pool.port_range },
         { .name = "strategy", .text = pool.strategy },
         { .name = "api-server", .text = servers.at, .is_yaml = true },
+        { .name = "conditions", .is_dropped = minor < MINOR_CONDITIONS },
+        { .name = "budgets", .text = minor < MINOR_BUDGETS ? "policy/v1beta1" : NULL },
         { 0 },
     };
     return s == DIBS_OK ? print(cli, values, err) : s;

@@ -27,8 +27,9 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     static const char *const of_controller[] = { "kubeconfig", "lease-namespace", "metrics-listen",
                                                  "start-port", "port-range",      "strategy",
                                                  NULL };
-    static const char *const of_install[] = { "print",      "namespace",  "image",    "api-server", "secret",
-                                              "start-port", "port-range", "strategy", NULL };
+    static const char *const of_install[] = { "print",    "namespace",  "image",      "api-server",
+                                              "secret",   "kubernetes", "start-port", "port-range",
+                                              "strategy", NULL };
     static const struct cli_verb verbs[] = {
         { "inject", "a FILE, or - for stdin", of_inject, kube_inject },
         { "controller", NULL, of_controller, controller },

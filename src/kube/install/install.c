@@ -166,8 +166,9 @@ static const struct install_value *value_of(const struct install_value *values, 
     return NULL;
 }
 
-/* Replace the value of "  namespace: dibs # {namespace}" and drop the mark. */
-static void add_line(struct bytes *out, const char *line, size_t n, const struct install_value *values,
+/* Replace the value of "  namespace: dibs # {namespace}" and drop the mark. Return false when the line and
+ * those below it are to be dropped. */
+static bool add_line(struct bytes *out, const char *line, size_t n, const struct install_value *values,
                      const char *authority)
 {
     const char *mark = memmem(line, n, " # {", strlen(" # {"));
@@ -175,15 +176,17 @@ static void add_line(struct bytes *out, const char *line, size_t n, const struct
 
     if (!mark || !colon || line[n - 1] != '}') {
         bytes_add(out, line, n);
-        return;
+        return true;
     }
     const char *name = mark + strlen(" # {");
     size_t n_name = (size_t) (line + n - 1 - name);
     const struct install_value *value = value_of(values, name, n_name);
     bool is_authority = n_name == strlen("ca") && memcmp(name, "ca", n_name) == 0;
+    if (value && value->is_dropped)
+        return false;
     if (!is_authority && !(value && value->text)) {
         bytes_add(out, line, (size_t) (mark - line));
-        return;
+        return true;
     }
     bytes_add(out, line, (size_t) (colon + 2 - line));
     if (is_authority)
@@ -192,20 +195,35 @@ static void add_line(struct bytes *out, const char *line, size_t n, const struct
         bytes_add_text(out, value->text);
     else
         add_quoted(out, value->text);
+    return true;
+}
+
+static size_t indent_of(const char *line, size_t n)
+{
+    size_t indent = 0;
+
+    while (indent < n && line[indent] == ' ')
+        indent++;
+    return indent;
 }
 
 static void add_base(struct bytes *out, const struct install_value *values, const char *authority)
 {
     const char *at = install_base;
     const char *end = install_base + install_base_size;
+    size_t dropped = SIZE_MAX; /* indentation of the line whose lines below are being dropped */
 
     while (at < end) {
         const char *newline = memchr(at, '\n', (size_t) (end - at));
         size_t n = (size_t) ((newline ? newline : end) - at);
+        size_t indent = indent_of(at, n);
 
-        if (n > 0)
-            add_line(out, at, n, values, authority);
-        bytes_add(out, "\n", 1);
+        if (indent <= dropped) {
+            bool is_added = n == 0 || add_line(out, at, n, values, authority);
+
+            dropped = is_added ? SIZE_MAX : indent;
+            bytes_add(out, "\n", is_added);
+        }
         at += n + 1;
     }
 }

@@ -16,6 +16,7 @@ struct install_value {
     const char *name;
     const char *text; /* NULL: the files' value stays */
     bool is_yaml;     /* already YAML, not to be quoted */
+    bool is_dropped;  /* leave the line out, and those below it that are indented more */
 };
 
 /* The webhook's certificates and key, in PEM; ended by install_tls_done(). */
