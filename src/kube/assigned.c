@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "kube/assigned.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/name_part.h"
 #include "base/text.h"
 #include "kube/protocol.h"
 
@@ -78,6 +80,31 @@ dibs_status assigned_read(const char *text, struct assigned_claim **out, size_t 
     *out = claims;
     *n = count;
     return DIBS_OK;
+}
+
+void assigned_describe(const struct assigned_claim *claims, size_t n, char *out, size_t size)
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        const char *name = name_part_at(claims[i].name, DIBS_NAME_PARTS_MAX - 1);
+        char one[DIBS_NAME_PART_MAX + 32];
+
+        name = name ? name : ""; /* foreign text may be any name */
+        size_t len = (size_t) snprintf(one, sizeof one, "%s%.*s %u", i ? ", " : "", (int) strcspn(name, "/"),
+                                       name, claims[i].port);
+
+        for (unsigned proto = DIBS_TCP; proto < PROTOCOLS_END && claims[i].protos != 1u << DIBS_TCP; proto++)
+            if (claims[i].protos & 1u << proto)
+                len +=
+                    (size_t) snprintf(one + len, sizeof one - len, " %s", protocol_name((dibs_proto) proto));
+        bool fits = used + len + sizeof ", ..." <= size;
+        (void) snprintf(out + used, size - used, "%s", fits ? one : i ? ", ..." : "...");
+        if (!fits)
+            return;
+        used += len;
+    }
 }
 
 static void write_one(struct jsonw *w, const struct identity *identity, const struct workload_port *port,

@@ -23,6 +23,8 @@ struct assigned_claim {
  * it, and *out is empty. FAILURE: out of memory. */
 dibs_status assigned_read(const char *text, struct assigned_claim **out, size_t *n, dibs_err *err);
 void assigned_free(struct assigned_claim *claims, size_t n); /* NULL is fine */
+/* Write "http 20001, gossip 20002 UDP"; a list that does not fit ends in "...". */
+void assigned_describe(const struct assigned_claim *claims, size_t n, char *out, size_t size);
 /* Write the annotation, NUL-terminated. `claims` are those of all ports of the configuration, in order. */
 void assigned_write(const struct identity *identity, const struct workload_component *config,
                     const dibs_claim *claims, struct bytes *out);

@@ -86,6 +86,7 @@
     X(KUBE_CONFIRMED, "dibs_kube_confirmed_total", "counter", "Claims whose pod was seen.")                 \
     X(KUBE_RESTORED, "dibs_kube_restored_total", "counter", "Claims that pods had and the ledger had not.") \
     X(KUBE_ENDED, "dibs_kube_ended_total", "counter", "Claims that no object needed any more.")             \
+    X(KUBE_MISSED, "dibs_kube_missed_pods", "gauge", "Pods that ask for ports and bypassed the webhook.")   \
     X(KUBE_UNREADABLE, "dibs_kube_unreadable_total", "counter", "Objects that could not be understood.")    \
     X(KUBE_RESOURCE, "dibs_kube_resource", "gauge", "The state of a resource, as a label.")                 \
     X(KUBE_LISTS, "dibs_kube_lists_total", "counter", "Complete lists.")                                    \

@@ -653,6 +653,43 @@ def case_words(world):
     assert "not known whether" not in doctor and "0 of unknown state" in doctor, doctor
 
 
+def case_events(world):
+    """A pod learns by Events what it has, and that it has nothing because it bypassed the webhook."""
+    world.order(insert=[dict(pod("early"), metadata={**pod("early")["metadata"], "namespace": "shop"}),
+                        dict(pod("none", {}), metadata={**pod("none", None)["metadata"], "name": "idle", "namespace": "shop",
+                                                        "annotations": {"dibs.dev/ports": "{}"}})])
+    controller = one_cluster(world)
+    config = {"allocations": [{"name": "http", "env": "PORT"}, {"name": "gossip", "env": "GOSSIP", "scope": "RoleScoped",
+                                                                "proto": "tcp+udp"}]}
+    world.create(workload("StatefulSet", "web", 2))
+    made = [world.create(pod(f"web-{i}", config, owner=("StatefulSet", "web"))) for i in range(2)]
+    made += [world.create(pod(f"p{i}")) for i in range(60)]
+
+    def of(reason):
+        return {e["involvedObject"]["name"]: e for e in world.order(dump="events") if e["reason"] == reason}
+    until("each pod has its Event", lambda: set(of("PortsAssigned")) == {p["metadata"]["name"] for p in made})
+    for p in made:
+        event = of("PortsAssigned")[p["metadata"]["name"]]
+        wanted = f"http {env(p)}"
+        if "web" in p["metadata"]["name"]:
+            wanted += f", gossip {env(p, 'GOSSIP')} TCP UDP"
+        assert event["message"] == f"Ports of the pod: {wanted}" and event["type"] == "Normal", event
+        assert event["involvedObject"]["uid"] == p["metadata"]["uid"], event
+    missed = of("PortsMissed")
+    assert set(missed) == {"early"} and missed["early"]["type"] == "Warning", missed
+    assert "without the webhook" in missed["early"]["message"], missed
+    assert world.metric(controller, "dibs_kube_missed_pods") == 1
+    assert world.metric(controller, 'apiserver_nodeport_repair_port_errors_total{type="repair"}') == 0
+    world.delete("Pod", "early")
+    until("it counts no more", lambda: world.metric(controller, "dibs_kube_missed_pods") == 0)
+    n = len(world.order(dump="events"))
+    controller.stop()
+    controller = world.controller("next")  # reports nothing again
+    world.create(pod("last"))
+    until("the last has its Event", lambda: "last" in of("PortsAssigned"))
+    assert len(world.order(dump="events")) == n + 1
+
+
 def case_faults(world):
     controller = one_cluster(world)
     world.create(workload("StatefulSet", "web", 1))

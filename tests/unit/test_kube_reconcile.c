@@ -21,7 +21,7 @@ struct world {
     int64_t now_ms, listed_ms; /* the moment, and when the last lists began */
     bool leads;
     const char *late; /* a webhook claims this name, port 20017, during the pass; NULL: none */
-    char complaint[512];
+    char complaint[512], assigned[512];
     size_t n_asked; /* for lists */
     dibs_err err;
 };
@@ -51,8 +51,9 @@ static void report(void *ctx, enum reconcile_finding what, const struct inventor
                    uint16_t port, const char *text)
 {
     struct world *w = ctx;
+    char *to = what == RECONCILE_ASSIGNED ? w->assigned : w->complaint;
 
-    (void) snprintf(w->complaint, sizeof w->complaint, "%d %s %u %s", (int) what, object->name, port, text);
+    (void) snprintf(to, sizeof w->complaint, "%d %s %u %s", (int) what, object->name, port, text);
 }
 
 static int setup(void **state)
@@ -152,7 +153,7 @@ static void claim_number(struct world *w, const char *name, const char *keeper, 
 
 static void pass(struct world *w)
 {
-    w->complaint[0] = '\0';
+    w->complaint[0] = w->assigned[0] = '\0';
     w->now_ms++;
     ASSERT_OK(reconcile_pass(w->reconciler, w->now_ms, &w->err), &w->err);
 }
@@ -214,6 +215,67 @@ static void a_claim_is_confirmed_when_its_pod_is_seen(void **state)
     assert_string_equal(f.last.keeper, "Pod");
     assert_int_equal(reconcile_count(w->reconciler)->n_confirmed, 1);
     assert_string_equal(w->complaint, "");
+    char ports[64];
+    (void) snprintf(ports, sizeof ports, "web 0 Ports of the pod: http %u", port);
+    assert_non_null(strstr(w->assigned, ports));
+    pass(w);
+    assert_string_equal(w->assigned, "");
+}
+
+#define BARE(annotations, more)                                                                          \
+    "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web\",\"uid\":\"a\",\"annotations\":{" annotations \
+    "}}" more "}"
+#define ASKS(config) "\"dibs.dev/ports\":\"" config "\""
+
+static void a_pod_that_asks_and_bypassed_the_webhook_is_reported_once(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t n;
+    } pods[] = {
+        { BARE(ASKS("{\\\"references\\\":[{\\\"env\\\":\\\"A\\\",\\\"from\\\":\\\"b.c\\\"}]}"), ""), 1 },
+        { BARE("\"rolebasedgroup.workloads.x-k8s.io/port-allocator\":\"{\"", ""), 1 },
+        { BARE(ASKS("{}"), ""), 0 },
+        { BARE(ASKS("{"), ",\"status\":{\"phase\":\"Failed\"}"), 0 },
+        { BARE("", ""), 0 },
+    };
+    struct world *w = *state;
+
+    for (size_t i = 0; i < sizeof pods / sizeof *pods; i++) {
+        put(w, PODS, "Pod", pods[i].text);
+        assert_int_equal(w->inventory.n_missed, pods[i].n);
+        pass(w);
+        assert_int_equal(strstr(w->complaint, "web 0 It asks for ports") != NULL, pods[i].n);
+        pass(w);
+        assert_string_equal(w->complaint, "");
+        drop(w, pods[i].text);
+        assert_int_equal(w->inventory.n_missed, 0);
+    }
+    for (size_t i = 0; i < RECONCILE_FINDINGS; i++)
+        assert_int_equal(reconcile_count(w->reconciler)->n_findings[i], 0);
+}
+
+static void ports_of_a_pod_are_described_within_the_space(void **state)
+{
+    char http[] = "StatefulSet.web/web/0/-/http";
+    char moved[] = "StatefulSet.web/web/0/-/dns/20002";
+    char foreign[] = "foreign";
+    const struct assigned_claim claims[] = {
+        { .name = http, .port = 20001, .protos = 1u << DIBS_TCP },
+        { .name = moved, .port = 20002, .protos = 1u << DIBS_UDP },
+        { .name = foreign, .port = 3, .protos = 1u << DIBS_TCP | 1u << DIBS_UDP },
+    };
+    char text[64];
+
+    (void) state;
+    assigned_describe(claims, 3, text, sizeof text);
+    assert_string_equal(text, "http 20001, dns 20002 UDP,  3 TCP UDP");
+    assigned_describe(claims, 3, text, 38);
+    assert_string_equal(text, "http 20001, dns 20002 UDP, ...");
+    assigned_describe(claims, 3, text, 12);
+    assert_string_equal(text, "...");
+    assigned_describe(NULL, 0, text, sizeof text);
+    assert_string_equal(text, "");
 }
 
 static void it_ends_only_when_a_list_begun_after_its_lease_shows_nobody(void **state)
@@ -664,6 +726,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_claim_is_confirmed_when_its_pod_is_seen),
+        CASE(a_pod_that_asks_and_bypassed_the_webhook_is_reported_once),
+        cmocka_unit_test(ports_of_a_pod_are_described_within_the_space),
         CASE(it_ends_only_when_a_list_begun_after_its_lease_shows_nobody),
         CASE(a_pod_with_the_id_keeps_it_whatever_else_it_says),
         CASE(a_finished_pod_gives_back),

@@ -144,13 +144,15 @@ static bool may_change(void *ctx)
 static void report(void *ctx, enum reconcile_finding what, const struct inventory_object *object,
                    uint16_t port, const char *text)
 {
-    static const char *const reasons[RECONCILE_FINDINGS] = { [RECONCILE_DUPLICATE] = "PortAlreadyAllocated",
-                                                             [RECONCILE_REPAIRED] = "PortNotAllocated",
-                                                             [RECONCILE_OUTSIDE] = "PortOutOfRange",
-                                                             [RECONCILE_UNRESOLVED] =
-                                                                 "PortReferenceUnresolved" };
+    static const char *const reasons[RECONCILE_REPORTS] = { [RECONCILE_DUPLICATE] = "PortAlreadyAllocated",
+                                                            [RECONCILE_REPAIRED] = "PortNotAllocated",
+                                                            [RECONCILE_OUTSIDE] = "PortOutOfRange",
+                                                            [RECONCILE_UNRESOLVED] =
+                                                                "PortReferenceUnresolved",
+                                                            [RECONCILE_MISSED] = "PortsMissed",
+                                                            [RECONCILE_ASSIGNED] = "PortsAssigned" };
     struct controller *c = ctx;
-    struct object_event one = { 0 };
+    struct object_event one = { .is_normal = what == RECONCILE_ASSIGNED };
 
     (void) text_copy(one.kind, sizeof one.kind, object->is_pod ? "Pod" : "Service");
     (void) text_copy(one.ns, sizeof one.ns, object->principal + strlen("ns:"));

@@ -36,7 +36,9 @@ void event_queue_add(struct event_queue *all, const struct object_event *one, un
 {
     uint64_t hash = hash_fnv1a(hash_table_hash(one->uid, one->reason), &number, sizeof number);
 
-    if (all->n == EVENT_QUEUE_WAITING_MAX || is_known(all, hash, now_ms))
+    size_t space = one->is_normal ? EVENT_QUEUE_WAITING_MAX / 2 : EVENT_QUEUE_WAITING_MAX;
+
+    if (all->n >= space || is_known(all, hash, now_ms))
         return;
     all->waiting[(all->head + all->n++) % EVENT_QUEUE_WAITING_MAX] = *one;
 }
@@ -64,7 +66,7 @@ static void write_event(struct jsonw *w, const struct object_event *e)
     jsonw_end_object(w);
     jsonw_key_string(w, "reason", e->reason);
     jsonw_key_string(w, "message", e->message);
-    jsonw_key_string(w, "type", "Warning");
+    jsonw_key_string(w, "type", e->is_normal ? "Normal" : "Warning");
     jsonw_key_string(w, "firstTimestamp", when);
     jsonw_key_string(w, "lastTimestamp", when);
     jsonw_key_int(w, "count", 1);

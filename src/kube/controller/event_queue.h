@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_KUBE_CONTROLLER_EVENT_QUEUE_H
 #define DIBS_KUBE_CONTROLLER_EVENT_QUEUE_H
-/* Report problems of objects as Kubernetes Events: rate-limited, and each at most once an hour. */
+/* Report problems of objects, and ports of pods, as Kubernetes Events: rate-limited, and each at most once
+ * an hour. */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "kube/client/kubeapi.h"
 
 enum {
-    EVENT_QUEUE_WAITING_MAX = 64, /* further Events are only counted */
-    EVENT_QUEUE_EVERY_MS = 500,   /* interval between Events after an initial burst */
-    EVENT_QUEUE_AT_ONCE = 10,
+    EVENT_QUEUE_WAITING_MAX = 512, /* further Events are dropped; normal ones use half of it */
+    EVENT_QUEUE_EVERY_MS = 100,    /* interval between Events after an initial burst */
+    EVENT_QUEUE_AT_ONCE = 50,
     EVENT_QUEUE_REMEMBERED = 4096, /* hashes of queued Events; when full, all are forgotten */
     EVENT_QUEUE_AGAIN_MS = 3600000,
 };
@@ -20,6 +21,7 @@ struct object_event {
     char kind[16], ns[64], name[254], uid[64];
     char reason[32];
     char message[256];
+    bool is_normal; /* else a warning */
 };
 
 /* When an Event was last queued. */

@@ -100,6 +100,7 @@ static bool add_use(struct inventory_object *o, uint64_t hash)
 static void unlink_object(struct inventory *inv, struct inventory_object *o)
 {
     inv->n_pods -= o->is_pod && !o->is_gone;
+    inv->n_missed -= o->has_missed && !o->is_gone;
     hash_table_remove(&inv->objects, &o->item);
     for (size_t i = 0; i < o->n_uses; i++)
         hash_table_remove(&inv->uses, &o->uses[i]);
@@ -113,6 +114,7 @@ static bool link_object(struct inventory *inv, struct inventory_object *o)
     bool is_whole = hash_table_add(&inv->objects, &o->item, hash_table_hash(o->uid, NULL));
 
     inv->n_pods += o->is_pod && !o->is_gone;
+    inv->n_missed += o->has_missed && !o->is_gone;
     for (size_t i = 0; i < o->n_uses && is_whole; i++)
         is_whole = hash_table_add(&inv->uses, &o->uses[i], o->uses[i].hash);
     for (size_t i = 0; i < o->n_rules && is_whole; i++)
@@ -145,6 +147,7 @@ static uint64_t digest_of(const struct inventory_object *o)
 {
     uint64_t hash = add_number(add_number(HASH_FNV_BASIS, o->is_finished), o->has_quota ? o->quota + 1 : 0);
 
+    hash = add_number(hash, o->has_missed);
     for (size_t i = 0; i < o->n_uses; i++)
         hash = add_number(hash, o->uses[i].hash);
     for (size_t i = 0; i < o->n_claims; i++) /* names and ports are among the uses */
@@ -219,8 +222,19 @@ static bool read_references(struct inventory_object *o, const jsonr_value *pod, 
     return is_whole;
 }
 
+/* Return whether the webhook would have given the pod ports, or refused it. */
+static bool asks_for_ports(const jsonr_value *pod)
+{
+    struct port_request request = { 0 };
+    dibs_status s = port_request_read(pod, "", &request, NULL);
+    bool asks = s == DIBS_INVALID || (s == DIBS_OK && port_request_is_some(&request));
+
+    port_request_done(&request);
+    return asks;
+}
+
 /* Use the pod's instance, if it is named, and its references. A pod that requests ports but has no id
- * bypassed the webhook and is ignored. False: out of memory. */
+ * bypassed the webhook. False: out of memory. */
 static bool read_place(struct inventory_object *o, const jsonr_value *pod)
 {
     static const struct workload_port any = { .name = "-", .scope = WORKLOAD_POD_SCOPED };
@@ -229,6 +243,7 @@ static bool read_place(struct inventory_object *o, const jsonr_value *pod)
     bool asks =
         port_request_annotation(pod, WORKLOAD_KEY_OWN) || port_request_annotation(pod, WORKLOAD_KEY_RBG);
 
+    o->has_missed = asks && !o->id[0] && asks_for_ports(pod);
     if ((asks && !o->id[0]) || identity_of_pod(pod, NULL, &who, NULL) != DIBS_OK)
         return true;
     identity_claim_name(&who, &any, 0, name);

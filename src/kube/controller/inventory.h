@@ -29,6 +29,8 @@ struct inventory_object {
     bool has_quota; /* a Namespace with a valid annotation */
     uint32_t quota;
     char id[IDENTITY_ID_MAX + 2]; /* of a pod: "~ID", the instance of its claims; "": it has no id */
+    bool has_missed;              /* a pod that asks for ports and bypassed the webhook */
+    bool is_reported;             /* ... of which an Event was requested */
     bool is_finished;             /* a pod that will not run again */
     bool is_gone;                 /* a deleted pod, remembered until inventory_forget() */
     struct assigned_claim *claims;
@@ -50,7 +52,7 @@ struct inventory {             /* zero: empty */
     struct hash_table uses;
     struct hash_table rules;                /* of all objects, by principal and "GROUP/ROLE/" */
     uint32_t epochs[INVENTORY_SOURCES_MAX]; /* number of lists, by source */
-    size_t n_pods;                          /* present pods */
+    size_t n_pods, n_missed;                /* present pods; those that bypassed the webhook */
     uint64_t n_changes;                     /* total */
     uint64_t n_damaged;                     /* total of unreadable objects */
 };

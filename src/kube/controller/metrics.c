@@ -30,6 +30,7 @@ static void write_claims(const struct controller *c, const struct reconcile_coun
     metric_add(w, METRIC_KUBE_CONFIRMED, t->n_confirmed, NULL);
     metric_add(w, METRIC_KUBE_RESTORED, t->n_restored, NULL);
     metric_add(w, METRIC_KUBE_ENDED, t->n_ended, NULL);
+    metric_add(w, METRIC_KUBE_MISSED, c->inventory.n_missed, NULL);
     metric_add(w, METRIC_KUBE_UNREADABLE, c->inventory.n_damaged, NULL);
 }
 

@@ -33,6 +33,7 @@ struct known {
     int64_t unneeded_ms;    /* since when no object needs it; 0: it is needed */
     uint64_t pass;
     uint16_t port;
+    bool is_confirmed; /* in this pass, because its pod has come */
 };
 
 struct seen_list {
@@ -104,6 +105,7 @@ static struct known *know(struct reconciler *r, const dibs_claim *claim)
     k->lease_until_ms = claim->lease_until_ms;
     k->port = claim->port;
     k->pass = r->counts.n_passes;
+    k->is_confirmed = false;
     return k;
 }
 
@@ -150,7 +152,8 @@ static void report(struct reconciler *r, enum reconcile_finding what, const stru
     va_start(args, fmt);
     (void) vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    r->counts.n_findings[what]++;
+    if (what < RECONCILE_FINDINGS)
+        r->counts.n_findings[what]++;
     r->options.report(r->options.ctx, what, object, port, text);
 }
 
@@ -214,8 +217,10 @@ static bool check_claim(void *ctx, const dibs_claim *claim)
     else
         end_when_proven(r, claim, k);
     if (claim->holder == DIBS_HELD_BY_LEASE &&
-        (is_wanted ? inventory_has_pod(r->options.inventory, claim) : has_arrived(r, claim)))
+        (is_wanted ? inventory_has_pod(r->options.inventory, claim) : has_arrived(r, claim))) {
         add_seen(&r->confirm, k);
+        k->is_confirmed = true;
+    }
     return true;
 }
 
@@ -387,12 +392,31 @@ static bool has_moved(const struct reconciler *r, const struct inventory_object 
     return find(r, o->principal, name) != NULL;
 }
 
+/* Report a pod that bypassed the webhook, or the ports of one that has just come. */
+static void report_pod(struct reconciler *r, struct inventory_object *o, bool is_confirmed)
+{
+    char ports[200] = "";
+
+    if (o->has_missed && !o->is_reported)
+        report(r, RECONCILE_MISSED, o, 0,
+               "It asks for ports, but was created without the webhook of dibs: no port is claimed for it; "
+               "please recreate it");
+    o->is_reported = true;
+    if (!is_confirmed)
+        return;
+    assigned_describe(o->claims, o->n_claims, ports, sizeof ports);
+    report(r, RECONCILE_ASSIGNED, o, 0, "Ports of the pod: %s", ports);
+}
+
 static void check_claims(struct reconciler *r, struct inventory_object *o)
 {
+    bool is_confirmed = false;
+
     for (size_t i = 0; i < o->n_claims; i++) {
         struct assigned_claim *claim = &o->claims[i];
         const struct known *k = find(r, o->principal, claim->name);
 
+        is_confirmed = is_confirmed || (k && k->is_confirmed && k->port == claim->port);
         if (!k) {
             restore_missing(r, o, claim);
         } else if (k->port != claim->port && r->now_ms >= claim->again_ms && !has_moved(r, o, claim)) {
@@ -402,6 +426,7 @@ static void check_claims(struct reconciler *r, struct inventory_object *o)
                    k->port);
         }
     }
+    report_pod(r, o, is_confirmed);
 }
 
 static void observe(struct reconciler *r, struct inventory_object *o, struct number *number, unsigned proto)

@@ -16,7 +16,11 @@ enum reconcile_finding {
     RECONCILE_REPAIRED,
     RECONCILE_OUTSIDE,
     RECONCILE_UNRESOLVED, /* a pod refers to a port that no pod has */
-    RECONCILE_FINDINGS
+    RECONCILE_FINDINGS,
+    /* reported, but no errors of ports: */
+    RECONCILE_MISSED = RECONCILE_FINDINGS, /* a pod bypassed the webhook */
+    RECONCILE_ASSIGNED,                    /* a pod has come, with its ports */
+    RECONCILE_REPORTS
 };
 
 struct reconcile_options {
@@ -29,7 +33,7 @@ struct reconcile_options {
     bool (*is_proven)(void *ctx, const char *keeper, int64_t since_ms);
     /* Return whether we may change the ledger: we lead for at least the duration of one ledger call. */
     bool (*may_change)(void *ctx);
-    /* Report a problem of an object. */
+    /* Report a problem of an object, or what a pod was assigned. */
     void (*report)(void *ctx, enum reconcile_finding what, const struct inventory_object *object,
                    uint16_t port, const char *text);
     void *ctx;
