@@ -173,7 +173,7 @@ static void stop_leading(struct controller *c)
     }
     reconcile_close(TAKE(c->reconciler));
     inventory_done(&c->inventory);
-    c->leads = c->is_rebuilt = false;
+    c->leads = c->is_rebuilt = c->is_failing = false;
     c->asked_ms = c->round_ms = c->pass_ms = c->rest_ms = 0;
 }
 
@@ -216,7 +216,6 @@ static void begin_leading(struct controller *c)
         return;
     }
     c->leads = true;
-    c->n_leads++;
     LOG(LOG_INFO, "leading", "identity", c->identity);
 }
 
@@ -262,12 +261,12 @@ static bool is_all_listed(const struct controller *c)
 
 static void note_pass(struct controller *c, dibs_status s, const dibs_err *err)
 {
-    bool was_well = c->is_ledger_well;
+    bool was_failing = c->is_failing;
 
-    c->is_ledger_well = s == DIBS_OK;
-    if (s != DIBS_OK && (was_well || c->n_leads == 0))
+    c->is_failing = s != DIBS_OK;
+    if (c->is_failing && !was_failing)
         LOG(LOG_ERROR, "cannot reconcile the ledger with the cluster", "why", err->msg);
-    if (s == DIBS_OK && !was_well && c->is_rebuilt)
+    if (!c->is_failing && was_failing)
         LOG(LOG_INFO, "reconciling the ledger again");
     if (s == DIBS_OK && !c->is_rebuilt && !c->is_cut) {
         char pods[24] = "";
@@ -363,7 +362,7 @@ static dibs_status check_ready(void *ctx, dibs_err *err)
 
     if (c->leads && !c->is_rebuilt)
         return err_set(err, DIBS_UNAVAILABLE, "the ledger is being rebuilt from the pods' annotations");
-    if (c->leads && !c->is_ledger_well)
+    if (c->leads && c->is_failing)
         return err_set(err, DIBS_UNAVAILABLE, "the ledger cannot be used");
     if (!c->leads && !election_holder(c->election)[0])
         return err_set(err, DIBS_UNAVAILABLE, "no controller leads yet");

@@ -40,9 +40,9 @@ struct controller {
     struct endpoint *endpoint;
     loop_source web;
     char identity[LEASE_HOLDER_NAME_MAX + 1];
-    bool leads;      /* as last logged */
-    bool is_rebuilt; /* since we lead, the ledger has all claims of pods */
-    bool is_ledger_well;
+    bool leads;            /* as last logged */
+    bool is_rebuilt;       /* since we lead, the ledger has all claims of pods */
+    bool is_failing;       /* the last pass over the ledger failed */
     bool is_troubled;      /* a failure to read or write the Lease was logged */
     int64_t round_ms;      /* when the next lists may be requested */
     int64_t asked_ms;      /* when the last lists were requested; 0: they are complete */
@@ -51,7 +51,6 @@ struct controller {
     int64_t begun_ms;      /* start of the last pass */
     bool is_cut;           /* the last pass ran out of time */
     uint64_t seen_changes; /* inventory.n_changes at the last pass */
-    uint64_t n_leads;
 };
 
 /* cluster_facts.c: write the quotas of namespaces into the ledger, unless they are unknown. */
