@@ -42,7 +42,9 @@ bool pod_words_owner(const dibs_claim *claim, char *out, size_t size)
         copy_part(claim->name, i, parts[i]);
     const char *bare = strncmp(parts[0], "Pod.", 4) == 0 ? parts[0] + 4 : NULL;
     const char *instance = parts[2];
-    if (!claim->keeper[0])
+    if (!claim->keeper[0] && strcmp(instance, "-") == 0)
+        (void) snprintf(who, sizeof who, "role '%s', to which pods refer,", parts[1]);
+    else if (!claim->keeper[0])
         (void) snprintf(who, sizeof who, "instance %s of role '%s', to which pods refer,", instance,
                         parts[1]);
     else if (strcmp(instance, "-") == 0)

@@ -33,7 +33,7 @@ static bool is_borrowed(const dibs_claim *claim, enum ledger_end_how how, int64_
 
 bool ledger_stays(const dibs_claim *claim, enum ledger_end_how how, int64_t boot_ms)
 {
-    bool leaves_kept = how == LEDGER_END_UNHOLD || how == LEDGER_END_REAP;
+    bool leaves_kept = how == LEDGER_END_UNHOLD || how == LEDGER_END_REAP || how == LEDGER_END_VACATE;
 
     return (leaves_kept && claim->is_kept) || is_borrowed(claim, how, boot_ms);
 }
@@ -63,12 +63,15 @@ static dibs_status end_one(struct step *step, struct claim_record *row, enum led
 {
     dibs_event_kind kind = DIBS_EV_RELEASED;
 
+    if (how == LEDGER_END_VACATE)
+        row->claim.keeper[0] = '\0';
     if (ledger_stays(&row->claim, how, step->call->now.boot_ms))
         return unhold(step, row, how, err);
     switch (how) {
     case LEDGER_END_RELEASE:
     case LEDGER_END_UNHOLD:
-    case LEDGER_END_UNKEEP: break;
+    case LEDGER_END_UNKEEP:
+    case LEDGER_END_VACATE: break;
     case LEDGER_END_GONE:
     case LEDGER_END_REAP:
     case LEDGER_END_STALE: kind = DIBS_EV_REAPED; break;
@@ -93,7 +96,8 @@ static dibs_status end_seen(struct step *step, struct ledger_seen seen, enum led
     if (is_reaped && c->node[0] && c->node_life != DIBS_DEAD)
         return DIBS_OK; /* only its own host can judge it */
     /* The lease was renewed since (INV-5). For another host's lease only its length is known here. */
-    if ((is_reaped || how == LEDGER_END_GONE) && c->lease_until_ms != seen.lease_until_ms)
+    bool is_gone = how == LEDGER_END_GONE || how == LEDGER_END_VACATE;
+    if ((is_reaped || is_gone) && c->lease_until_ms != seen.lease_until_ms)
         return DIBS_OK;
     if (!is_reaped && how != LEDGER_END_LEAK)
         s = ledger_check_right(step->call, c, err);

@@ -194,6 +194,7 @@ enum ledger_end_how {
     LEDGER_END_STALE,   /* kept, and its project is gone: ends */
     LEDGER_END_LEAK,    /* kept, and not observed three times: ends */
     LEDGER_END_GONE,    /* an administrator knows that its user is gone: ends, unless its lease was renewed */
+    LEDGER_END_VACATE,  /* same, but the claim stays without a keeper: its name is in use */
 };
 struct ledger_ending {
     const struct ledger_seen *seen;
@@ -203,7 +204,7 @@ struct ledger_ending {
 /* Return whether the claim would still exist after it was ended like this at that time (CLOCK_BOOTTIME). */
 bool ledger_stays(const dibs_claim *claim, enum ledger_end_how how, int64_t boot_ms);
 /* End the claims of `seen` that still have the same generation (INV-3); `n` counts them. RELEASE, UNHOLD,
- * UNKEEP and GONE need the caller's right to each: otherwise DENIED, and nothing ends. */
+ * UNKEEP, GONE and VACATE need the caller's right to each: otherwise DENIED, and nothing ends. */
 dibs_status ledger_end(struct ledger *ledger, const struct call *call, const struct ledger_ending *what,
                        size_t *n, dibs_err *err);
 

@@ -358,6 +358,48 @@ def case_named(world):
     until("all has ended", lambda: not world.claims())
 
 
+def case_references(world):
+    """What pods refer to is reserved for its name while they live, whatever becomes of the target."""
+    one_cluster(world)
+    labels = {"dibs.dev/group": "store"}
+    config = {"allocations": [{"name": "http", "env": "PORT", "count": 2}, {"name": "gossip", "env": "GOSSIP", "scope": "RoleScoped"}]}
+    refers = {"references": [{"env": "API", "from": "api[1].http"}, {"env": "GOSSIP", "from": "api.gossip"}]}
+
+    def value(obj, name):
+        return next(e["value"] for e in obj["spec"]["containers"][0]["env"] if e["name"] == name)
+
+    def settled():
+        return not [c for c in world.claims() if c["holder"]]
+
+    def ports():
+        return {c["port"] for c in world.claims()}
+    world.create(workload("StatefulSet", "api", 2, labels))
+    first, second = (world.create(pod(f"api-{i}", config, owner=("StatefulSet", "api"), labels=labels)) for i in (0, 1))
+    web = world.create(pod("web", refers, labels=labels))
+    assert value(web, "API") == value(second, "PORT") and value(web, "GOSSIP") == value(first, "GOSSIP")
+    known = {int(port) for port in (value(web, "API") + "," + value(web, "GOSSIP")).split(",")}
+    until("all are confirmed", lambda: len(ports()) == 5 and settled())
+    # Scaled away, then deleted: only the numbers that the pod has stay.
+    world.delete("Pod", "api-1")
+    world.patch("StatefulSet", "api", {"spec": {"replicas": 1}})
+    world.delete("Pod", "api-0")
+    world.delete("StatefulSet", "api")
+    until("the others end", lambda: ports() == known)
+    until("they are reserved", lambda: not [c for c in world.claims() if c.get("keeper")])
+    # Another object has the role later.
+    role = {**labels, "dibs.dev/role": "api"}
+    world.create(workload("StatefulSet", "next", 2, role))
+    late = world.create(pod("next-1", config, owner=("StatefulSet", "next"), labels=role))
+    assert (value(late, "PORT"), value(late, "GOSSIP")) == (value(second, "PORT"), value(first, "GOSSIP"))
+    until("all is confirmed again", settled)
+    world.delete("Pod", "next-1")
+    world.delete("StatefulSet", "next")
+    until("they are reserved again", lambda: not [c for c in world.claims() if c.get("keeper")])
+    assert ports() == known
+    world.delete("Pod", "web")
+    until("nothing is left", lambda: not world.claims())
+
+
 def case_groups(world):
     """seeds 2.5 (41), with equality; RBG's objects keep what is theirs."""
     one_cluster(world)

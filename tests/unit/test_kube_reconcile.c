@@ -473,6 +473,58 @@ static void a_reservation_ends_with_its_lease_when_no_target_has_come(void **sta
     assert_string_equal(w->complaint, "");
 }
 
+static size_t count_kept(struct world *w, const char *keeper)
+{
+    struct found f = { 0 };
+    dibs_filter filter = { .pool = KUBE_POOL };
+
+    ASSERT_OK(dibs_claim_list(w->handle, &filter, count, &f, &w->err), &w->err);
+    return strcmp(f.last.keeper, keeper) == 0 ? f.n : SIZE_MAX;
+}
+
+#define PORTLESS                                                                                 \
+    "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web-0\",\"uid\":\"u1\",\"labels\":{"       \
+    "\"dibs.dev/group\":\"g\"},\"ownerReferences\":[{\"kind\":\"StatefulSet\",\"name\":\"web\"," \
+    "\"controller\":true}]}}"
+
+/* Pods have the numbers of a target that is gone: nobody else gets them, and a later target has them again.
+ */
+static void what_pods_refer_to_stays_reserved_when_its_target_is_gone(void **state)
+{
+    struct world *w = *state;
+
+    uint16_t own = claim(w, "g/web/0/-/http", "StatefulSet/web");
+    uint16_t second = claim(w, "g/web/0/-/http.1", "StatefulSet/web");
+    uint16_t shared = claim(w, "g/web/-/-/http", "StatefulSet/web");
+    (void) claim(w, "g/web/1/-/http", "StatefulSet/web");
+    put(w, PODS, "Pod", CLIENT("Running"));
+    pass(w);
+    assert_int_equal(claims(w).n, 4);
+    w->now_ms += 2 * TTL_MS;
+    pass(w);
+    assert_int_equal(count_kept(w, "StatefulSet/web"), 4); /* no list has shown yet that it is gone */
+    list(w);
+    pass(w);
+    assert_int_equal(count_kept(w, ""), 3);
+    assert_int_equal(claims(w).last.holder, DIBS_HELD_BY_NOBODY);
+    assert_int_equal(reconcile_count(w->reconciler)->n_ended, 1);
+    put(w, PODS, "Pod", PORTLESS); /* its next pod lacks the ports */
+    list(w);
+    pass(w);
+    assert_int_equal(count_kept(w, ""), 3);
+    drop(w, PORTLESS);
+    /* Another object may be the role now. */
+    assert_int_equal(claim(w, "g/web/0/-/http", "LeaderWorkerSet/web"), own);
+    assert_int_equal(claim(w, "g/web/0/-/http.1", "LeaderWorkerSet/web"), second);
+    assert_int_equal(claim(w, "g/web/-/-/http", "LeaderWorkerSet/web"), shared);
+    drop(w, CLIENT("Running"));
+    pass(w);
+    w->now_ms += 2 * TTL_MS;
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 0);
+}
+
 #define OWNED(uid, assigned)                                                                              \
     "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web-0\",\"uid\":\"" uid "\",\"ownerReferences\":[{" \
     "\"kind\":\"StatefulSet\",\"name\":\"web\",\"controller\":true}],\"annotations\":{\"dibs.dev/"        \
@@ -736,6 +788,7 @@ int main(void)
         CASE(a_named_instance_keeps_its_port_until_it_is_scaled_away),
         CASE(a_referenced_claim_waits_while_its_instance_is_desired),
         CASE(a_reservation_ends_with_its_lease_when_no_target_has_come),
+        CASE(what_pods_refer_to_stays_reserved_when_its_target_is_gone),
         CASE(earlier_ports_of_an_instance_end_when_its_next_pod_exists),
         CASE(a_number_that_has_moved_is_its_pods_as_long_as_that_is_there),
         CASE(asked_for_again_it_does_not_end),

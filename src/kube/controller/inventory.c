@@ -45,10 +45,13 @@ static uint64_t claim_hash(const char *principal, const char *name, uint16_t por
     return has_port ? hash_table_hash(principal, name) : hash_of(principal, "%s/%u", name, port);
 }
 
-/* Hash a name that a pod may have reserved through a reference. */
+/* Hash a name that a pod may refer to: of all numbers of a port, PORT and PORT.1 on, that of the first. */
 static uint64_t referred_hash(const char *principal, const char *name)
 {
-    return hash_of(principal, "?%s", name);
+    const char *port = strrchr(name, '/');
+    int n = port ? (int) ((size_t) (port - name) + strcspn(port, ".")) : 0;
+
+    return hash_of(principal, "?%.*s", n, name);
 }
 
 /* A number used without a claim belongs to no namespace. */
@@ -205,7 +208,7 @@ static bool is_finished(const jsonr_value *pod)
     return strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
 }
 
-/* Use the names of the pod's references that their targets would have. False: out of memory. */
+/* Use the names that the targets of the pod's references have or would have. False: out of memory. */
 static bool read_references(struct inventory_object *o, const jsonr_value *pod, const struct identity *who)
 {
     struct port_request request = { 0 };
@@ -213,10 +216,11 @@ static bool read_references(struct inventory_object *o, const jsonr_value *pod, 
     bool is_whole = true;
 
     for (size_t i = 0; s == DIBS_OK && request.config && i < request.config->n_references && is_whole; i++) {
-        char name[DIBS_NAME_MAX + 1];
+        char names[REFERENCE_NAMES_MAX][DIBS_NAME_MAX + 1];
+        size_t n = reference_names(&request, who, i, names);
 
-        reference_target(&request, who, i, name);
-        is_whole = add_use(o, referred_hash(o->principal, name));
+        for (size_t k = 0; k < n && is_whole; k++)
+            is_whole = add_use(o, referred_hash(o->principal, names[k]));
     }
     port_request_done(&request);
     return is_whole;
@@ -465,11 +469,19 @@ void inventory_forget(struct inventory *inv)
     hash_table_each(&inv->objects, forget, inv);
 }
 
+bool inventory_is_referred(const struct inventory *inv, const dibs_claim *claim)
+{
+    return is_in_use(inv, referred_hash(claim->principal, claim->name));
+}
+
 bool inventory_is_kept(const struct inventory *inv, const dibs_claim *claim)
 {
     /* A present pod has this instance. Claims shared by a role have no instance. */
     bool has_place = is_in_use(inv, head_hash(claim, DIBS_NAME_PARTS_MAX - 1));
 
+    /* The target is gone. A reservation whose target is still to come has a lease. */
+    if (!claim->keeper[0] && claim->holder == DIBS_HELD_BY_NOBODY && inventory_is_referred(inv, claim))
+        return true;
     if (has_place || name_part_count(claim->name) > DIBS_NAME_PARTS_MAX)
         return false;
     for (struct hash_table_item *item = hash_table_first(&inv->rules, head_hash(claim, 2)); item;

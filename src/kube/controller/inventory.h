@@ -71,8 +71,10 @@ bool inventory_has_pod(const struct inventory *inventory, const dibs_claim *clai
  * Gone pods are remembered until inventory_forget(). */
 bool inventory_had_pod(const struct inventory *inventory, const dibs_claim *claim);
 void inventory_forget(struct inventory *inventory);
+/* Return whether a living pod refers to the claim's name. */
+bool inventory_is_referred(const struct inventory *inventory, const dibs_claim *claim);
 /* Return whether an object keeps the claim. False when a present pod has the claim's instance but does not
- * record the claim: the instance gave it up. */
+ * record the claim: the instance gave it up. The pods that refer to a name whose target is gone keep it. */
 bool inventory_is_kept(const struct inventory *inventory, const dibs_claim *claim);
 /* Return a pod that refers to the claim by its name; NULL: there is none. */
 const struct inventory_object *inventory_referrer(struct inventory *inventory, const dibs_claim *claim);

@@ -9,10 +9,10 @@
 #include "base/err.h"
 #include "base/grow.h"
 #include "base/text.h"
+#include "kube/controller/wish.h"
 #include "kube/protocol.h"
 #include "ledger/ledger.h"
 #include "lib/handle.h"
-#include "net/bindings.h"
 #include "net/portbits.h"
 
 #include "base/banned.h"
@@ -41,14 +41,6 @@ struct seen_list {
     size_t n, max;
 };
 
-/* A claim to write: a pod's, or a declared number that an object uses. */
-struct wish {
-    struct inventory_object *object;
-    struct assigned_claim *claim; /* NULL: a number used without a claim */
-    uint16_t port;
-    uint8_t protos;
-};
-
 struct reconciler {
     struct reconcile_options options;
     struct reconcile_counts counts;
@@ -58,7 +50,7 @@ struct reconciler {
     int64_t due_ms;
     /* of the current pass: */
     int64_t now_ms;
-    struct seen_list confirm, end;
+    struct seen_list confirm, vacate, end;
     struct wish *wishes;
     size_t n_wishes, max_wishes;
     dibs_claim restore[STEP];
@@ -171,7 +163,14 @@ static void report_unresolved(struct reconciler *r, const dibs_claim *claim)
             claim->name, claim->port);
 }
 
-/* End a claim that seems unneeded as soon as lists prove it. */
+/* Return whether pods have the number of a claim whose pod and keeper are gone: only a later target of the
+ * same name may get it. */
+static bool becomes_reservation(const struct reconciler *r, const dibs_claim *claim)
+{
+    return claim->keeper[0] && claim->is_exclusive && inventory_is_referred(r->options.inventory, claim);
+}
+
+/* End a claim that seems unneeded as soon as lists prove it, or make it a reservation. */
 static void end_when_proven(struct reconciler *r, const dibs_claim *claim, struct known *k)
 {
     if (k->unneeded_ms == 0)
@@ -184,7 +183,7 @@ static void end_when_proven(struct reconciler *r, const dibs_claim *claim, struc
     int64_t since_ms = k->over_ms > k->unneeded_ms ? k->over_ms : k->unneeded_ms;
     if (!r->options.is_proven(r->options.ctx, is_observed(claim) ? NULL : claim->keeper, since_ms))
         return;
-    add_seen(&r->end, k);
+    add_seen(becomes_reservation(r, claim) ? &r->vacate : &r->end, k);
     report_unresolved(r, claim);
 }
 
@@ -281,49 +280,6 @@ static void report_restored(struct reconciler *r, const struct wish *wish,
            restored->refused.msg);
 }
 
-static void bind(dibs_claim *c, uint8_t protos)
-{
-    dibs_proto all[PROTOCOLS_END];
-    size_t n = 0;
-
-    for (unsigned proto = DIBS_TCP; proto < PROTOCOLS_END; proto++)
-        if (protos & 1u << proto)
-            all[n++] = (dibs_proto) proto;
-    (void) !bindings_add("*", all, n, c->bindings, &c->n_bindings, NULL); /* cannot fail: "*" is an address */
-}
-
-static void name_number(const struct wish *wish, char out[DIBS_NAME_MAX + 1])
-{
-    unsigned proto = DIBS_TCP;
-
-    while (proto + 1 < PROTOCOLS_END && wish->protos != 1u << proto)
-        proto++;
-    (void) snprintf(out, DIBS_NAME_MAX + 1, "observed/%s/%u", dibs_proto_text((dibs_proto) proto),
-                    wish->port);
-}
-
-static void fill(const struct reconciler *r, const struct wish *wish, dibs_claim *c)
-{
-    const struct inventory_object *o = wish->object;
-
-    *c = (dibs_claim){ .is_kept = true, .port = wish->port };
-    (void) text_copy(c->pool, sizeof c->pool, r->options.pool->name);
-    bind(c, wish->protos);
-    if (wish->claim) {
-        c->kind = DIBS_DYNAMIC;
-        c->is_exclusive = true;
-        (void) text_copy(c->principal, sizeof c->principal, o->principal);
-        (void) text_copy(c->name, sizeof c->name, wish->claim->name);
-        (void) text_copy(c->keeper, sizeof c->keeper, wish->claim->keeper);
-        c->run = wish->claim->run;
-        return;
-    }
-    c->kind = DIBS_STATIC;
-    (void) text_copy(c->principal, sizeof c->principal, IDENTITY_OBSERVED);
-    name_number(wish, c->name);
-    (void) snprintf(c->keeper, sizeof c->keeper, "%s/%.40s", o->is_pod ? "Pod" : "Service", o->name);
-}
-
 static void restore_step(struct reconciler *r, const struct wish *wishes, size_t n)
 {
     const struct call call = handle_call(r->options.handle);
@@ -331,7 +287,7 @@ static void restore_step(struct reconciler *r, const struct wish *wishes, size_t
     dibs_err err = { 0 };
 
     for (size_t i = 0; i < n; i++)
-        fill(r, &wishes[i], &r->restore[i]);
+        wish_claim(&wishes[i], r->options.pool->name, &r->restore[i]);
     if (ledger_restore(r->options.ledger, &call, &(dibs_snapshot){ .claims = r->restore, .n = n }, &restored,
                        r->restored, &err) != DIBS_OK) {
         note_failure(r, &err);
@@ -434,7 +390,7 @@ static void observe(struct reconciler *r, struct inventory_object *o, struct num
     struct wish wish = { o, NULL, number->port, (uint8_t) (1u << proto) };
     char name[DIBS_NAME_MAX + 1] = "";
 
-    name_number(&wish, name);
+    wish_number_name(&wish, name);
     if (portbits_has(&r->taken[proto], number->port) && !number->is_reported) {
         number->is_reported = true;
         report(r, RECONCILE_DUPLICATE, o, number->port,
@@ -468,7 +424,7 @@ static void begin(struct reconciler *r, int64_t now_ms)
     r->counts.n_passes++;
     r->counts.n_claims = r->counts.n_pending = r->counts.n_unneeded = 0;
     r->counts.n_size = dibs_ranges_count(&r->options.pool->ranges);
-    r->confirm.n = r->end.n = r->n_wishes = 0;
+    r->confirm.n = r->vacate.n = r->end.n = r->n_wishes = 0;
     r->due_ms = 0;
     r->status = DIBS_OK;
     r->err = (dibs_err){ 0 };
@@ -479,6 +435,7 @@ static void begin(struct reconciler *r, int64_t now_ms)
 dibs_status reconcile_pass(struct reconciler *r, int64_t now_ms, dibs_err *err)
 {
     const struct call call = handle_call(r->options.handle);
+    uint64_t n_vacated = 0;
 
     begin(r, now_ms);
     dibs_status s =
@@ -497,6 +454,7 @@ dibs_status reconcile_pass(struct reconciler *r, int64_t now_ms, dibs_err *err)
     end_all(r, &r->confirm, LEDGER_END_UNHOLD, &r->counts.n_confirmed);
     hash_table_each(&r->options.inventory->objects, check_object, r);
     restore_all(r);
+    end_all(r, &r->vacate, LEDGER_END_VACATE, &n_vacated);
     end_all(r, &r->end, LEDGER_END_GONE, &r->counts.n_ended);
     if (r->status == DIBS_OK)
         inventory_forget(r->options.inventory);
@@ -539,6 +497,7 @@ void reconcile_close(struct reconciler *r)
     hash_table_each(&r->known, free_known, NULL);
     hash_table_done(&r->known);
     free(r->confirm.all);
+    free(r->vacate.all);
     free(r->end.all);
     free(r->wishes);
     free(r);

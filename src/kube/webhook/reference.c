@@ -313,12 +313,21 @@ static dibs_status find_reserved(dibs *handle, const struct port_request *reques
     return DIBS_OK;
 }
 
-void reference_target(const struct port_request *request, const struct identity *who, size_t i,
-                      char out[DIBS_NAME_MAX + 1])
+size_t reference_names(const struct port_request *request, const struct identity *who, size_t i,
+                       char out[REFERENCE_NAMES_MAX][DIBS_NAME_MAX + 1])
 {
-    const struct target t = target_of(request, who, i);
+    struct target t = target_of(request, who, i);
+    bool has_whole = may_be_whole_role(request, &t);
+    size_t n = 0;
 
-    name_of(&t, false, 0, out);
+    name_of(&t, false, 0, out[n++]);
+    name_of(&t, true, 0, out[n++]);
+    if (has_whole) {
+        t.pod.component = NULL;
+        name_of(&t, false, 0, out[n++]);
+        name_of(&t, true, 0, out[n++]);
+    }
+    return n;
 }
 
 dibs_status reference_find(dibs *handle, const struct port_request *request, const struct identity *who,

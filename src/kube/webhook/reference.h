@@ -25,9 +25,11 @@ struct reference {
 dibs_status reference_find(dibs *handle, const struct port_request *request, const struct identity *who,
                            size_t i, struct reference *out, dibs_err *err);
 
-/* Write the name under which reference_find() reserves a port for the i-th reference. */
-void reference_target(const struct port_request *request, const struct identity *who, size_t i,
-                      char out[DIBS_NAME_MAX + 1]);
+/* Write the names that the first number of the i-th reference may have; returns how many. reference_find()
+ * reserves a port under the first one. */
+enum { REFERENCE_NAMES_MAX = 4 };
+size_t reference_names(const struct port_request *request, const struct identity *who, size_t i,
+                       char out[REFERENCE_NAMES_MAX][DIBS_NAME_MAX + 1]);
 
 struct reservation {
     char name[DIBS_NAME_MAX + 1]; /* "": none */

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_KUBE_CONTROLLER_WISH_H
+#define DIBS_KUBE_CONTROLLER_WISH_H
+/* A claim that the ledger lacks: a pod's, or a declared number that an object uses. */
+#include "kube/controller/inventory.h"
+
+struct wish {
+    struct inventory_object *object;
+    struct assigned_claim *claim; /* NULL: a number used without a claim */
+    uint16_t port;
+    uint8_t protos;
+};
+
+/* Write the claim as it belongs in the pool. */
+void wish_claim(const struct wish *wish, const char *pool, dibs_claim *out);
+/* Write the name of a number used without a claim. */
+void wish_number_name(const struct wish *wish, char out[DIBS_NAME_MAX + 1]);
+#endif
