@@ -70,7 +70,7 @@ typedef struct dibs_claim {
     /* The library fills these in answers; the ledger does not store them. */
     bool was_there;   /* the name already had this claim */
     bool was_kept;    /* ... and it was kept before this call */
-    bool is_degraded; /* from the MRU fallback: not in the ledger, cannot be released */
+    bool is_degraded; /* from the MRU fallback: not in the ledger; its port alone releases it */
     bool is_narrowed; /* the host has no IPv6: "*" or "localhost" became IPv4 only */
     bool is_damaged;  /* its record is not valid: the port stays blocked until 'dibs doctor --fix' */
     bool is_orphan;   /* the holder is dead, but its socket is still bound */

@@ -69,7 +69,9 @@ enum dibs_release_flags {
 };
 /* Release claims. Idempotent: without a match DIBS_OK with *n 0 (`n` may be NULL). A token releases its
  * generation only (INV-3). INVALID: several claims match, the message lists them. DENIED: not the caller's.
- * TAKEN: the state of the holder is unknown and FORCE is not set. */
+ * TAKEN: the state of the holder is unknown and FORCE is not set. UNAVAILABLE, within the timeout: a held
+ * claim ends with its holder all the same, a kept one has to be released again (INV-11). A port of the MRU
+ * fallback is found by its number. */
 DIBS_API dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned flags, size_t *n,
                                         dibs_err *err);
 /* End the caller's claims of `which->name` on those hosts, all or none; *n (may be NULL) counts them, and 0

@@ -405,8 +405,7 @@ dibs_status dibs_release_on_hosts(dibs *handle, const dibs_which *which, const c
     return exchange_ask_count(&ask, "released", n, err);
 }
 
-dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned flags, size_t *n,
-                               dibs_err *err)
+static dibs_status release(dibs *handle, const dibs_which *which, unsigned flags, size_t *n, dibs_err *err)
 {
     NEED(handle, which, args_proto(which->proto, err), err);
     dibs_status s = args_flags(
@@ -416,6 +415,19 @@ dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned f
     AUTO(exchange_done) struct exchange ask = exchange_begin(handle->to->remote, "DELETE", EXCHANGE_TWICE);
     wire_release_path(&ask.target, which, flags);
     return exchange_ask_count(&ask, "released", n, err);
+}
+
+dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned flags, size_t *n,
+                               dibs_err *err)
+{
+    size_t ended = 0;
+    dibs_status s = release(handle, which, flags, &ended, err);
+
+    if (s == DIBS_OK || s == DIBS_UNAVAILABLE)
+        s = fallback_release(handle, which, flags, s, &ended, err);
+    if (s == DIBS_OK && n)
+        *n = ended;
+    return s;
 }
 
 dibs_status dibs_claim_renew(dibs *handle, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,

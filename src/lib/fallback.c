@@ -101,34 +101,42 @@ static void remove_file(const char *path)
 
 /* ---- claims ---- */
 
+static dibs_status open_file(const dibs_settings *settings, const struct core_options *options,
+                             struct core **out, dibs_err *err)
+{
+    const struct ledger_options how = { .timeout_ms = settings->timeout_ms };
+    char uri[PATH_BYTES + sizeof "sqlite:"];
+    struct ledger *ledger = NULL;
+
+    (void) snprintf(uri, sizeof uri, "sqlite:%s", settings->mru_file);
+    dibs_status s = ledger_open(uri, &how, &ledger, err);
+    return s == DIBS_OK ? core_open(ledger, options, out, err) : s;
+}
+
+static dibs_status file_failed(const dibs_settings *settings, dibs_status s, dibs_err *err)
+{
+    char *advice = strrchr(err->msg, ';');
+
+    if (advice) /* drop it: it is about the usual ledger */
+        *advice = '\0';
+    return err_wrap(err, s, "recently used ports %s", settings->mru_file);
+}
+
 /* Claim the batch as leases in the file. */
 static dibs_status claim_leases(const dibs_settings *settings, const struct core_options *options,
                                 const struct call *call, const dibs_batch *batch, dibs_claim *out,
                                 dibs_err *err)
 {
-    const struct ledger_options how = { .timeout_ms = settings->timeout_ms };
-    char uri[PATH_BYTES + sizeof "sqlite:"];
-    struct ledger *ledger = NULL;
     struct core *core = NULL;
+    dibs_status s = open_file(settings, options, &core, err);
 
-    (void) snprintf(uri, sizeof uri, "sqlite:%s", settings->mru_file);
-    dibs_status s = ledger_open(uri, &how, &ledger, err);
-    if (s == DIBS_OK)
-        s = core_open(ledger, options, &core, err);
     if (s == DIBS_OK)
         s = core_claim(core, call, batch, out, err);
     core_close(core);
-    if (s != DIBS_OK && err) { /* drop the advice behind the last ';': it is about the usual ledger */
-        char *advice = strrchr(err->msg, ';');
-
-        if (advice)
-            *advice = '\0';
-        return err_wrap(err, s, "recently used ports %s", settings->mru_file);
-    }
-    return s;
+    return s == DIBS_OK ? s : file_failed(settings, s, err);
 }
 
-/* Return the claim as the caller sees it: the caller can neither renew nor release the lease. */
+/* Return the claim as the caller sees it: the lease has no token and cannot be renewed. */
 static dibs_claim degraded(const dibs_claim *claim)
 {
     dibs_claim out = { .port = claim->port,
@@ -179,4 +187,50 @@ dibs_status fallback_claim(const dibs *handle, const dibs_batch *batch, dibs_cla
     for (size_t i = 0; i < batch->n && s == DIBS_OK; i++)
         out[i] = degraded(&out[i]);
     return s;
+}
+
+/* Release leases in the file, if there is one. */
+static dibs_status release_leases(const dibs *handle, const dibs_which *which, unsigned flags, size_t *n,
+                                  dibs_err *err)
+{
+    const dibs_settings *settings = &handle->to->settings;
+    const struct call call = handle_call(handle);
+    struct core *core = NULL;
+
+    if (which->token || which->name || access(settings->mru_file, F_OK) != 0)
+        return DIBS_OK;
+    dibs_status s = check_directory(settings->mru_file, err);
+    if (s != DIBS_OK)
+        return s;
+    s = open_file(settings, &handle->to->core->options, &core, err);
+    if (s == DIBS_OK)
+        s = core_release(core, &call, which, flags, n, err);
+    core_close(core);
+    if (s != DIBS_UNAVAILABLE || err->trouble != DIBS_TROUBLE_DAMAGED)
+        return s == DIBS_OK ? s : file_failed(settings, s, err);
+    remove_file(settings->mru_file);
+    return DIBS_OK;
+}
+
+dibs_status fallback_release(const dibs *handle, const dibs_which *which, unsigned flags, dibs_status ended,
+                             size_t *n, dibs_err *err)
+{
+    const struct connection *to = handle->to;
+    bool has_ledger = ended != DIBS_UNAVAILABLE || to->why_degraded.code == DIBS_OK;
+    dibs_err own = { 0 };
+    size_t lent = 0;
+
+    if (to->remote || to->settings.ledger_mode == DIBS_LEDGER_STRICT || (*n > 0 && !which->all_mine) ||
+        (ended != DIBS_OK && has_ledger))
+        return ended;
+    dibs_status s = release_leases(handle, which, flags, &lent, &own);
+    if (s != DIBS_OK) {
+        if (err)
+            *err = own;
+        return s;
+    }
+    *n += lent;
+    bool has_claims =
+        to->settings.ledger_mode != DIBS_LEDGER_MRU && to->why_degraded.trouble != DIBS_TROUBLE_MISSING;
+    return has_claims && (lent == 0 || which->all_mine) ? ended : DIBS_OK;
 }

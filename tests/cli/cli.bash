@@ -141,3 +141,15 @@ shared_ledger() {
     chmod 0666 "$T"/ledger.db*
     as_nobody test -w "$T/ledger.db" || skip "another user cannot reach the test's folder"
 }
+
+# lock_ledger: from now on no other process can write.
+lock_ledger() {
+    mkfifo "$T/hold"
+    start sh -c "{ printf '.timeout 5000\nBEGIN IMMEDIATE;\n.system touch $T/locked\n'; cat '$T/hold'; } | sqlite3 '$T/ledger.db'"
+    wait_until 10 test -f "$T/locked"
+}
+unlock_ledger() { # unlock_ledger [NAME]: and claim that
+    : >"$T/hold"
+    wait_until 10 dibs claim "$@"
+    rm -f "$T/hold" "$T/locked"
+}

@@ -81,12 +81,64 @@ degraded() { # the last try was answered, and said so
         # shellcheck disable=SC2086 # several words
         refused 6 claim $options
     done
-    for command in 'get web' ls log 'release web' 'renew web' 'transfer web --keep' 'who 14120' 'explain 14120' \
+    for command in 'get web' ls log 'renew web' 'transfer web --keep' 'who 14120' 'explain 14120' \
         'assert web' pool 'snapshot export' reap repair 'run -p web true'; do
         # shellcheck disable=SC2086 # several words
         refused 6 $command
     done
     [ ! -e "$DIBS_MRU_FILE" ]
+}
+
+@test "what was given without the ledger is released by its number, and a second time it is nothing" {
+    for mode in fallback mru; do
+        no_ledger
+        export DIBS_LEDGER_MODE=$mode
+        try claim --range 14140-14140
+        degraded
+        try claim --range 14140-14140
+        [ "$code" -eq 4 ]
+        try release 14140 --json
+        degraded
+        says 'claims in the ledger stay as they are'
+        json 'd == {"released": 1}'
+        try claim --range 14140-14140
+        degraded
+        try release --all-mine --json
+        degraded
+        json 'd == {"released": 1}'
+        for target in 14140 web '--token 1.1.00000000000000000000000000000000'; do
+            # shellcheck disable=SC2086 # several words
+            try release $target
+            [ "$code" -eq 0 ] || complain "exit $code"
+            says 'nothing of yours to release'
+            says 'degraded'
+        done
+    done
+}
+
+@test "fallback: a port that the MRU file gave is released although the ledger is there again" {
+    no_ledger
+    export DIBS_LEDGER_MODE=fallback
+    try claim --range 14141-14141
+    degraded
+    DIBS_LEDGER=sqlite:$T/ledger.db ok release 14141 --json
+    json 'd == {"released": 1}'
+    try claim --range 14141-14141
+    degraded
+    DIBS_LEDGER=sqlite:$T/ledger.db ok release --all-mine --json
+    json 'd == {"released": 1}'
+}
+
+@test "a release from a ledger that cannot be read is exit 6 and says what stays" {
+    no_ledger
+    refused 6 release web
+    says 'a claim that a process or a lease holds ends with it, a kept one stays'
+    export DIBS_LEDGER=sqlite:$T/ledger.db
+    ok get web
+    rm -f "$T"/ledger.db-*
+    head -c 4096 /dev/urandom >"$T/ledger.db"
+    refused 6 release web --ledger-mode fallback
+    says 'a kept one stays'
 }
 
 @test "fallback: run works with a port that has no name" {
@@ -141,9 +193,7 @@ degraded() { # the last try was answered, and said so
 
 @test "a locked ledger is exit 6 within the timeout, also in fallback mode" {
     ok claim
-    mkfifo "$T/hold"
-    start sh -c "{ printf '.timeout 5000\nBEGIN IMMEDIATE;\n.system touch $T/locked\n'; cat '$T/hold'; } | sqlite3 '$T/ledger.db'"
-    wait_until 10 test -f "$T/locked"
+    lock_ledger
     for mode in strict fallback; do
         before=$SECONDS
         refused 6 claim --ledger-mode $mode --timeout 300ms
@@ -156,8 +206,7 @@ degraded() { # the last try was answered, and said so
         prints 'another process holds it'
         case $out in *rebuilt*) complain 'rebuilt' ;; esac
     done
-    : >"$T/hold" # the lock's end
-    wait_until 10 dibs claim
+    unlock_ledger
 }
 
 @test "a damaged ledger is exit 6, also in fallback mode" {

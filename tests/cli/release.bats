@@ -266,3 +266,47 @@ has_a_claim() {
     ok release web
     [ "$(held)" -eq 0 ]
 }
+
+@test "INV-11: a release that cannot write returns in time: 0 for a held claim, 6 for a kept one" {
+    start_sleeper
+    ok claim leased --port 13180
+    token=$(token_of byhand --port 13183)
+    ok claim held --port 13181 --pid "$STARTED"
+    ok get kept --port 13182
+    for target in leased 13181 "--token $token" 13182; do
+        lock_ledger
+        before=$SECONDS
+        # shellcheck disable=SC2086 # two words
+        try release $target --timeout 300ms
+        within 2 "$before"
+        case $target in
+        leased) wanted=0 text='the release of port 13180 is not confirmed, it ends with its lease: ' ;;
+        13181) wanted=0 text='the release of port 13181 is not confirmed, it ends with its process: ' ;;
+        --token*) wanted=0 text='the release of port 13183 is not confirmed, it ends with its lease: ' ;;
+        13182) wanted=6 text='the claim on port 13182 is kept: release it again when the ledger answers' ;;
+        esac
+        [ "$code" -eq "$wanted" ] || complain "exit $code"
+        one_line
+        says "$text"
+        [ -n "${DIBS_TEST_SERVED:-}" ] || [ "$(held)" -eq 4 ]
+        unlock_ledger leased # a daemon may have ended it meanwhile
+    done
+    ok release leased held kept byhand
+    [ "$(held)" -eq 0 ]
+}
+
+# The daemon waits for the lock as well, and then answers nothing else.
+# bats test_tags=unserved
+@test "INV-11: of several claims the kept one is the failure, and nothing is queued" {
+    ok claim leased --port 13184
+    ok get kept --port 13185
+    lock_ledger
+    try release leased kept --timeout 300ms
+    [ "$code" -eq 6 ] || complain "exit $code"
+    says 'the release of port 13184 is not confirmed'
+    says 'the claim on port 13185 is kept'
+    refused 6 release --all-mine --timeout 300ms
+    says 'a kept one stays'
+    unlock_ledger leased
+    [ "$(held)" -eq 2 ]
+}

@@ -89,6 +89,21 @@ one_claim() {
     [ "$(held)" -eq 1 ]
 }
 
+@test "INV-11: the exit code is the command's when its claims cannot be released, and they end with it" {
+    mkfifo "$T/go"
+    start sh -c "'$DIBS' run --timeout 300ms -p web -- sh -c 'touch $T/runs; cat $T/go; exit 7' 2>$T/said; echo \$? >$T/code"
+    wait_until 10 test -f "$T/runs"
+    lock_ledger
+    : >"$T/go"
+    wait_until 5 test -s "$T/code"
+    [ "$(cat "$T/code")" -eq 7 ]
+    grep -q 'the release of port [0-9]* is not confirmed' "$T/said"
+    unlock_ledger other
+    ok reap
+    ok ls --json
+    json '[c["name"].rsplit("/")[-1] for c in d] == ["other"]'
+}
+
 # claim_of: what there was to say of a claim before, without what every handover changes.
 claim_of() {
     ok ls --all --json

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "base/auto.h"
 #include "base/err.h"
 #include "cli/claim_options.h"
@@ -9,6 +11,7 @@ struct target {
     dibs_which which;
     char name[DIBS_NAME_MAX + 1];
     const char *shown;
+    dibs_claim claim; /* as found before; port 0: none */
 };
 
 /* All targets are tried: the first failure is the answer, the others are warnings. */
@@ -57,15 +60,46 @@ static dibs_status read_target(struct release *r, int i, struct target *out, dib
 
 /* Find a claim before any is released. INVALID: a name of several claims, or a malformed token; other errors
  * concern this target alone. */
-static dibs_status find_target(const struct release *r, const struct target *target, dibs_err *err)
+static dibs_status find_target(const struct release *r, struct target *target, dibs_err *err)
 {
     dibs_err own = { 0 };
 
-    if (r->hosts.n || target->which.all_mine ||
-        dibs_claim_release(r->cli->handle, &target->which, DIBS_RELEASE_DRY_RUN, NULL, &own) != DIBS_INVALID)
+    if (r->hosts.n || target->which.all_mine)
+        return DIBS_OK;
+    dibs_status s = dibs_claim_release(r->cli->handle, &target->which, DIBS_RELEASE_DRY_RUN, NULL, &own);
+    if (s == DIBS_OK)
+        (void) !dibs_claim_find(r->cli->handle, &target->which, &target->claim, NULL);
+    if (s != DIBS_INVALID)
         return DIBS_OK;
     *err = own;
     return DIBS_INVALID;
+}
+
+/* Nothing is queued for later, where it could be lost (INV-11): say what has to be done. */
+static dibs_status unreachable(dibs_err *err)
+{
+    dibs_err why = *err;
+
+    return err_set(err, DIBS_UNAVAILABLE,
+                   "%s; a claim that a process or a lease holds ends with it, a kept one stays: release it "
+                   "again when the ledger answers",
+                   why.msg);
+}
+
+/* Say what becomes of a claim whose release the ledger did not confirm; OK: it ends without us. */
+static dibs_status not_released(const struct release *r, const dibs_claim *claim, dibs_err *err)
+{
+    dibs_err why = *err;
+
+    if (claim->port == 0)
+        return unreachable(err);
+    if (claim->is_kept)
+        return err_set(err, DIBS_UNAVAILABLE,
+                       "%s; the claim on port %u is kept: release it again when the ledger answers", why.msg,
+                       claim->port);
+    cli_note(r->cli, "the release of port %u is not confirmed, it ends with its %s: %s", claim->port,
+             claim->holder == DIBS_HELD_BY_LEASE ? "lease" : "process", why.msg);
+    return DIBS_OK;
 }
 
 static void release_target(struct release *r, const struct target *target, dibs_err *err)
@@ -77,8 +111,11 @@ static void release_target(struct release *r, const struct target *target, dibs_
         r->hosts.n ? dibs_release_on_hosts(r->cli->handle, &target->which, r->hosts.at, r->hosts.n, &n, &own)
                    : dibs_claim_release(r->cli->handle, &target->which, flags, &n, &own);
 
+    bool is_tried = s != DIBS_UNAVAILABLE;
+    if (!is_tried)
+        s = not_released(r, &target->claim, &own);
     r->n += n;
-    if (!s && !n)
+    if (!s && !n && is_tried)
         cli_note(r->cli, "nothing of yours to release: %.64s", target->shown);
     if (s && r->status)
         cli_warn("%.64s: %s", target->shown, own.msg);
@@ -93,6 +130,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 {
     struct release r = { .cli = cli };
     int n = cli->argc ? cli->argc : 1;
+    char why[DIBS_ERR_MSG_MAX] = "";
     AUTO(free_auto) struct target *targets = calloc((size_t) n, sizeof *targets);
 
     if (!targets)
@@ -104,15 +142,21 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         s = read_target(&r, i, &targets[i], err);
     if (!s)
         s = cli_open(cli, err);
+    if (s == DIBS_UNAVAILABLE)
+        return unreachable(err);
     for (int i = 0; !s && i < n; i++)
         s = find_target(&r, &targets[i], err);
     if (s)
         return s;
     for (int i = 0; i < n; i++)
         release_target(&r, &targets[i], err);
-    if (!r.status)
-        cli_print_count(cli, "released", r.n);
-    return r.status;
+    if (r.status)
+        return r.status;
+    if (strcmp(dibs_settings_of(cli->handle)->socket, "none") == 0 &&
+        dibs_is_degraded(cli->handle, why, sizeof why))
+        cli_warn("degraded, claims in the ledger stay as they are: %s", why);
+    cli_print_count(cli, "released", r.n);
+    return DIBS_OK;
 }
 
 static const struct cli_opt opts[] = {
@@ -131,6 +175,11 @@ const struct cli_cmd cmd_release = {
                "root ends another user's claim, when root has none of that name. It is no\n"
                "error when there is nothing to end, so it may be called twice. When there are\n"
                "several claims, they are listed and nothing at all is done.\n"
+               "\n"
+               "When the ledger cannot be written, nothing is queued: a claim that a process\n"
+               "or a lease holds ends with it (exit 0 and a note); one that is kept, or cannot\n"
+               "be read, has to be released again (exit 6). A port that was given without the\n"
+               "ledger is released by its number.\n"
                "\n"
                "With --hosts, end the claims that 'dibs claim --hosts' made and that have no\n"
                "holder, on all these hosts or on none.\n"

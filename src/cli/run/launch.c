@@ -101,7 +101,10 @@ void launch_release(const struct launch_claims *claims, bool has_run)
             s = dibs_claim_release(claims->cli->handle, &(dibs_which){ .name = claim->name }, flags, NULL,
                                    &err);
         if (s)
-            cli_note(claims->cli, "port %u is released later: %s", claim->port, err.msg);
+            cli_note(
+                claims->cli,
+                "the release of port %u is not confirmed, it ends with the command unless it is kept: %s",
+                claim->port, err.msg);
     }
 }
 
