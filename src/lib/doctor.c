@@ -111,14 +111,30 @@ static void check_ledger(struct doctor *d, struct ledger *ledger)
     check_file(d, health.path);
 }
 
-static bool note_restored(void *ctx, const dibs_repair_item *item)
+static void report_losses(struct doctor *d, const struct ledger_salvaged *salvaged)
 {
-    struct doctor *d = ctx;
+    const char *least = salvaged->may_lack_claims ? "at least " : "";
+    char pages[96] = "";
 
-    if (item->kind == DIBS_REPAIR_RESTORED)
-        doctor_say(d, DIBS_NOTE, "ledger", "nothing: it is recorded again", "port %u: %s", item->port,
-                   item->text);
-    return true;
+    if (salvaged->n_lost > 0 || (salvaged->n_saved > 0 && salvaged->may_lack_claims))
+        doctor_say(
+            d, DIBS_PROBLEM, "ledger",
+            "look for 'damaged record' in 'dibs ls', and release those that nobody uses",
+            "%s%zu claims expected: %zu read, %zu lost or damaged, whose ports are kept; names that were "
+            "left have theirs again",
+            least, salvaged->n_saved + salvaged->n_lost, salvaged->n_saved, salvaged->n_lost);
+    if (salvaged->n_pages_left < salvaged->n_pages)
+        (void) snprintf(pages, sizeof pages, "; the file has %" PRId64 " of its %" PRId64 " pages",
+                        salvaged->n_pages_left, salvaged->n_pages);
+    if (salvaged->may_lack_claims)
+        doctor_say(d, DIBS_PROBLEM, "ledger",
+                   "compare 'dibs ls' with the programs that run, and claim the ports of those that it lacks",
+                   "not read to the end: %s%s. How many more claims there were is not known: ports of living "
+                   "holders may be free now",
+                   salvaged->unread, pages);
+    else if (salvaged->unread[0])
+        doctor_say(d, DIBS_PROBLEM, "ledger", "nothing: every claim is accounted for",
+                   "not read to the end: %s%s", salvaged->unread, pages);
 }
 
 static bool salvage(struct doctor *d)
@@ -133,12 +149,7 @@ static bool salvage(struct doctor *d)
     }
     doctor_say(d, DIBS_NOTE, "ledger", "look at it, then remove it",
                "rebuilt with %zu claims; the damaged file is now %s", salvaged.n_saved, salvaged.aside);
-    if (salvaged.n_lost > 0)
-        doctor_say(d, DIBS_WARNING, "ledger",
-                   "look for 'damaged record' in 'dibs ls', and release those that nobody uses",
-                   "%zu port%s kept although %s damaged or lost; names that were left have theirs again",
-                   salvaged.n_lost, salvaged.n_lost == 1 ? " is" : "s are",
-                   salvaged.n_lost == 1 ? "its record is" : "their records are");
+    report_losses(d, &salvaged);
     return true;
 }
 
@@ -321,12 +332,8 @@ static void check_claims(struct doctor *d)
 
 static void examine(struct doctor *d, bool is_salvaged)
 {
-    dibs_repair_plan from_sockets = { 0 };
-    dibs_err err = { 0 };
-
-    if (is_salvaged && core_repair(d->core, &d->call, &from_sockets, note_restored, d, &err) != DIBS_OK)
-        doctor_say(d, DIBS_WARNING, "ledger", "run 'dibs repair'", "live sockets could not be recorded: %s",
-                   err.msg);
+    if (is_salvaged)
+        doctor_claim_sockets(d);
     check_ledger(d, d->core->ledger);
     check_host(d);
     doctor_check_pools(d);

@@ -24,6 +24,8 @@ void doctor_say(struct doctor *d, dibs_severity severity, const char *topic, con
 void doctor_check_cluster(struct doctor *d);
 
 void doctor_check_pools(struct doctor *d);
+/* Claim the ports of all pools on which there are sockets, for the processes of these. */
+void doctor_claim_sockets(struct doctor *d);
 /* Report the pool that the settings choose; `s` and `err` are the result of its lookup. */
 void doctor_tell_choice(struct doctor *d, dibs_status s, const dibs_err *err);
 /* Return whether settings override a pool of the cluster, so that hosts choose differently; see `out`. */

@@ -127,14 +127,51 @@ void doctor_tell_choice(struct doctor *d, dibs_status s, const dibs_err *err)
                    dibs_source_text(d->settings->source[DIBS_SET_POOL]));
 }
 
-void doctor_check_pools(struct doctor *d)
+static struct pool_list list_pools(struct doctor *d)
 {
     struct pool_list list = { .pools = calloc(POOLS_MAX, sizeof *list.pools) };
-    dibs_pool chosen;
     dibs_err err = { 0 };
 
     if (!list.pools || core_pool_list(d->core, &d->call, collect_pool, &list, &err) != DIBS_OK)
         doctor_say(d, DIBS_PROBLEM, "pool", "see the message", "%s", list.pools ? err.msg : "out of memory");
+    return list;
+}
+
+static bool note_socket(void *ctx, const dibs_repair_item *item)
+{
+    struct doctor *d = ctx;
+
+    if (item->kind == DIBS_REPAIR_RESTORED)
+        doctor_say(d, DIBS_NOTE, "ledger", "nothing: it is recorded again", "port %u: %s", item->port,
+                   item->text);
+    else if (item->kind == DIBS_REPAIR_FULL || item->kind == DIBS_REPAIR_UNCLAIMED)
+        doctor_say(d, DIBS_WARNING, "ledger",
+                   "claim it, or let its owner do that: when its socket closes it is free", "port %u: %s",
+                   item->port, item->text);
+    return !d->is_stopped;
+}
+
+void doctor_claim_sockets(struct doctor *d)
+{
+    struct pool_list list = list_pools(d);
+    dibs_err err = { 0 };
+
+    for (size_t i = 0; i < list.n && !d->is_stopped; i++) {
+        const dibs_repair_plan plan = { .pool = list.pools[i].name };
+
+        if (core_repair(d->core, &d->call, &plan, note_socket, d, &err) != DIBS_OK)
+            doctor_say(d, DIBS_PROBLEM, "ledger", "run 'dibs repair'",
+                       "live sockets could not be recorded: %s", err.msg);
+    }
+    free(list.pools);
+}
+
+void doctor_check_pools(struct doctor *d)
+{
+    struct pool_list list = list_pools(d);
+    dibs_pool chosen;
+    dibs_err err = { 0 };
+
     for (size_t i = 0; i < list.n && !d->is_stopped; i++)
         check_pool(d, &list.pools[i]);
     for (size_t i = 0; list.pools && i < list.n && !d->is_stopped; i++) {

@@ -78,9 +78,12 @@ struct ledger_health {
 
 /* Result of salvaging a damaged ledger. */
 struct ledger_salvaged {
-    char aside[1024]; /* new path of the damaged file */
-    size_t n_saved;   /* claims */
-    size_t n_lost;    /* claims whose record is damaged or lost; their ports stay blocked */
+    char aside[1024];              /* new path of the damaged file */
+    size_t n_saved;                /* claims */
+    size_t n_lost;                 /* claims whose record is damaged or lost; their ports stay blocked */
+    bool may_lack_claims;          /* more claims may be lost, whose ports are free now */
+    char unread[96];               /* tables that could not be read to their end, as "claims, events" */
+    int64_t n_pages, n_pages_left; /* of the file, by its header and by its length; 0: unknown */
 };
 
 /* Flaws of single records in a store that can be read. */

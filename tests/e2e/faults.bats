@@ -415,8 +415,8 @@ PY
     run dibs doctor
     assert_output_has "12 in disorder"
     run dibs doctor --fix
-    assert_status 0
-    assert_output_has "12 ports are kept although their records are damaged or lost"
+    assert_status 1
+    assert_output_has "121 claims expected: 109 read, 12 lost or damaged, whose ports are kept"
     # the ports of the spoilt ones stay blocked: nobody knows who uses them
     while read -r _ port _; do
         run dibs claim --port "$port"
@@ -440,9 +440,9 @@ PY
     assert_status 0
 }
 
-# after_fix: what doctor --fix must leave behind. $1: claims that were readable.
+# after_fix [TEXT]...: what doctor --fix must leave behind. With TEXT something is lost, and it says so.
 after_fix() {
-    local aside
+    local aside text
     refused_or_fine() { [ "$status" -eq 0 ] || { [ "$status" -eq 6 ] && [[ $stderr = *"dibs doctor --fix"* ]]; }; }
     run_apart dibs ls
     refused_or_fine
@@ -451,8 +451,9 @@ after_fix() {
     assert_output_has "dibs doctor --fix"
     cp "$T/ledger.db" "$T/spoilt.db"
     run dibs doctor --fix
-    assert_status 0
+    assert_status $(($# > 0))
     assert_output_has "the damaged file is now"
+    for text in "$@"; do assert_output_has "$text"; done
     aside=("$T"/ledger.db.damaged-*Z-[0-9])
     cmp "$T/spoilt.db" "${aside[0]}"
     [ "$(sql 'PRAGMA integrity_check')" = ok ]
@@ -472,7 +473,7 @@ after_fix() {
     [ "$(wc -l <"$T/readable")" -gt 50 ] && [ "$(wc -l <"$T/readable")" -lt 120 ]
     awk 'NR == FNR { keep[$1]; next } $1 in keep' "$T/readable" "$T/claims" >"$T/whole"
     grep -vxFf "$T/whole" "$T/claims" >"$T/lost"
-    after_fix
+    after_fix "120 claims expected: $(wc -l <"$T/whole") read, $(wc -l <"$T/lost") lost" "not read to the end: claims"
     while read -r _ port _; do
         run dibs claim --port "$port"
         assert_status 3
@@ -491,12 +492,12 @@ after_fix() {
     furnish
     cp "$T/ledger.db" "$T/good.db"
     spoil_page "$(page_of names)"
-    after_fix
+    after_fix "not read to the end: names" "every claim is accounted for"
     still_there "$T/claims"
     rm -f "$T"/ledger.db*
     cp "$T/good.db" "$T/ledger.db"
     spoil_page "$(page_of events)"
-    after_fix
+    after_fix "not read to the end: events" "every claim is accounted for"
     still_there "$T/claims"
 }
 
@@ -515,7 +516,10 @@ after_fix() {
         sort -u | comm -12 - "$T/rows.before" | cut -d, -f1 >"$T/readable" # whole rows: one may be cut in two
     awk 'NR == FNR { keep[$1]; next } $1 in keep' "$T/readable" "$T/claims" >"$T/whole"
     [ "$(wc -l <"$T/whole")" -gt 20 ]
-    after_fix
+    after_fix "120 claims expected: $(wc -l <"$T/whole") read, $((120 - $(wc -l <"$T/whole"))) lost" \
+        "not read to the end: claims" "the file has $((pages * 3 / 4 + 1)) of its $pages pages"
+    # The ports of the others stay: slots of them are left.
+    while read -r _ port _; do refused 3 "" dibs claim --port "$port"; done <"$T/claims"
     still_there "$T/whole"
 }
 
@@ -527,7 +531,7 @@ after_fix() {
     head -c 50000 /dev/urandom >"$T/ledger.db"
     rm -f "$T"/ledger.db-*
     for mode in strict fallback; do refused 6 "dibs doctor --fix" dibs claim --ledger-mode=$mode; done
-    after_fix
+    after_fix "ports of living holders may be free now" "port $port: in use by pid"
     run dibs claim --port "$port"
     assert_status 3
     [ "$(sql "SELECT count(*) FROM claims WHERE port=$port")" = 1 ]
@@ -536,12 +540,12 @@ after_fix() {
 @test "garbage, and a header cut short, are set aside and replaced" {
     head -c 30 /dev/urandom >"$T/ledger.db"
     nothing_is_degraded "dibs doctor --fix" dibs
-    after_fix
+    after_fix "ports of living holders may be free now"
     rm -f "$T"/ledger.db*
     furnish
     truncate -s 60 "$T/ledger.db"
     nothing_is_degraded "dibs doctor --fix" dibs
-    after_fix
+    after_fix "ports of living holders may be free now"
 }
 
 @test "an empty file is a ledger that has not been made yet" {
@@ -625,8 +629,14 @@ after_fix() {
         sql "$change; PRAGMA wal_checkpoint(TRUNCATE)" >/dev/null
         echo "after: $change" >&2
         nothing_is_degraded "dibs doctor --fix" dibs
-        after_fix
-        case $change in *'RENAME TO claim') continue ;; esac # all claims are lost; their slots keep the ports
+        case $change in
+        'DROP TABLE '[ep]*) after_fix "not read to the end: ${change#DROP TABLE }" "every claim is accounted for" ;;
+        *'RENAME TO claim')
+            after_fix "5 claims expected: 0 read, 5 lost"
+            continue # their slots keep the ports
+            ;;
+        *) after_fix ;;
+        esac
         [ "$(for n in 0 1 2 3 4; do dibs get web/$n; done)" = "$(cat "$T/ports")" ]
         refused 3 "" dibs claim --port "$(head -1 "$T/ports")"
     done

@@ -392,8 +392,19 @@ static void a_truncated_file_gives_back_what_is_left(void **state)
     assert_int_equal(truncate(path, st.st_size / 2 / 4096 * 4096), 0);
     ASSERT_OK(salvage(t, &salvaged), &t->err);
     assert_in_range(salvaged.n_saved, 1, MANY - 1);
+    assert_true(salvaged.may_lack_claims);
+    assert_string_equal(salvaged.unread, "claims, names, events, slots");
+    assert_int_equal(salvaged.n_pages, st.st_size / 4096);
+    assert_int_equal(salvaged.n_pages_left, st.st_size / 2 / 4096);
     ASSERT_OK(reopen(t, 500), &t->err);
-    assert_true(t_list(t, (struct ledger_filter){ 0 }).n >= salvaged.n_saved);
+    assert_int_equal(t_list(t, (struct ledger_filter){ 0 }).n, salvaged.n_saved + salvaged.n_lost);
+    /* The port of each claim of which anything is left stays blocked (INV-10). */
+    assert_in_range(number(t, "SELECT count(*) FROM names"), salvaged.n_saved, MANY - 1);
+    assert_int_equal(number(t, "SELECT count(*) FROM names WHERE claim=0"), 0);
+    assert_int_equal(number(t, "SELECT count(*) FROM names WHERE port NOT IN (SELECT port FROM slots)"), 0);
+    assert_in_range(number(t, "SELECT count(*) FROM events WHERE kind=1"), 1, MANY - 1);
+    assert_int_equal(
+        number(t, "SELECT count(*) FROM events WHERE kind=1 AND port NOT IN (SELECT port FROM slots)"), 0);
     assert_int_equal(ledger_salvage("sqlite:/nonexistent/dibs", &t->call, &salvaged, &t->err),
                      DIBS_UNAVAILABLE);
     free(claims);

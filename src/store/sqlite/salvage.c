@@ -10,8 +10,8 @@
  *
  * Each table is read from the front until an error, and then from the back. A claim whose record is
  * damaged or lost becomes a placeholder: a kept claim without a holder, which blocks its port until a user
- * with the right releases it (INV-6, INV-10). It has the fields still known from the record, its slots and
- * its name. */
+ * with the right releases it (INV-6, INV-10). It has the fields still known from the record, its slots, its
+ * name and its newest event. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -32,7 +32,8 @@
 #define PLACEHOLDER_COMMAND "damaged record"
 #define UNKNOWN_PRINCIPAL "uid:?" /* until its name or the owner of the file gives another one */
 
-enum { TIMEOUT_MS = 30000, ASIDE_MAX = 1000, EMPTY_PAGE_BYTES = 4096, ROWS_MAX = 1 << 22, SQL_BYTES = 128 };
+enum { TIMEOUT_MS = 30000, ASIDE_MAX = 1000, EMPTY_PAGE_BYTES = 4096 };
+enum { ROWS_MAX = 1 << 22, ASTRAY_MAX = 1024, SQL_BYTES = 128 };
 
 struct salvage {
     struct sqlite_store old;  /* the damaged ledger */
@@ -42,8 +43,9 @@ struct salvage {
     char new_path[1024 + 16]; /* path of the new ledger, in the private directory */
     struct store *store;      /* the new ledger */
     const dibs_event *event;  /* actor and time of the salvage */
+    bool is_old;              /* the ledger is older than 1.3, and may lack tables */
     enum record_kind kind;    /* kind of the table being copied */
-    bool lost_some;           /* some records could not be read */
+    unsigned unread;          /* tables that could not be read to their end, a bit for each kind */
     struct ledger_salvaged result;
     dibs_err *err;
 };
@@ -111,17 +113,21 @@ static dibs_status check_owner(struct salvage *r)
     int64_t version = 0;
     int64_t n_tables = 0;
     int os_errno = 0;
+    bool has_header = sqlite_read_header(&r->old, header, &os_errno) == SQLITE_OK &&
+                      memcmp(header, "SQLite format 3", 16) == 0;
     int rc = sqlite_get_number(db, "PRAGMA application_id", &application_id);
 
+    r->result.n_pages = has_header ? sqlite_big_endian(header + 28) : 0;
+    (void) sqlite_get_number(db, "PRAGMA page_count", &r->result.n_pages_left);
     if (rc == SQLITE_ROW)
         rc = sqlite_get_number(db, "PRAGMA user_version", &version);
     if (rc == SQLITE_ROW)
         (void) sqlite_get_number(db, "SELECT count(*) FROM sqlite_schema", &n_tables);
     else if (!is_unusable(rc))
         return sqlite_error(&r->old, rc, "reading it", r->err);
-    else if (sqlite_read_header(&r->old, header, &os_errno) == SQLITE_OK &&
-             memcmp(header, "SQLite format 3", 16) == 0)
+    else if (has_header)
         application_id = sqlite_big_endian(header + 68);
+    r->is_old = version > 0 && version < SQLITE_OLDEST_VERSION;
     bool is_ours = application_id == SQLITE_APPLICATION_ID || (application_id == 0 && n_tables == 0);
     if (is_ours && version / 1000 > SQLITE_LEDGER_MAJOR)
         return sqlite_check_version(&r->old, (uint32_t) version, r->err);
@@ -225,29 +231,6 @@ static dibs_status finish(struct salvage *r)
 static struct sqlite_store *target(const struct salvage *r)
 {
     return (struct sqlite_store *) r->store;
-}
-
-/* Call `save` for each row of a table; an error of the damaged ledger ends one pass, not the salvage. */
-static dibs_status read_table(struct salvage *r, const char *table, const char *order,
-                              dibs_status (*save)(struct salvage *r, sqlite3_stmt *row))
-{
-    dibs_status s = DIBS_OK;
-    bool is_whole = false;
-
-    for (int pass = 0; pass < 2 && !is_whole && s == DIBS_OK; pass++) {
-        AUTO(sqlite_finalize_auto) sqlite3_stmt *stmt = NULL;
-        char sql[SQL_BYTES];
-        int rc = SQLITE_ERROR;
-
-        (void) snprintf(sql, sizeof sql, "SELECT * FROM %s ORDER BY %s%s", table, order,
-                        pass == 0 ? "" : " DESC");
-        if (sqlite3_prepare_v2(r->old.db, sql, -1, &stmt, NULL) == SQLITE_OK)
-            for (size_t n = 0; n < ROWS_MAX && s == DIBS_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW; n++)
-                s = save(r, stmt);
-        is_whole = rc == SQLITE_DONE;
-        r->lost_some = r->lost_some || !is_whole;
-    }
-    return s;
 }
 
 /* ---- claims and slots ---- */
@@ -404,26 +387,100 @@ static dibs_status copy_meta(struct salvage *r, sqlite3_stmt *row)
     return s;
 }
 
-/* Copy the tables that only dibs itself can restore: a controller writes the facts again. */
-static dibs_status copy_tables(struct salvage *r)
-{
-    static const struct {
-        enum record_kind kind;
-        const char *table, *key;
-    } tables[] = {
-        { NAMES, "names", "principal, name" },
-        { EVENTS, "events", "seq" },
-        { POOLS, "pools", "name" },
-        { SIGHTINGS, "sightings", "claim" },
-        { ANSWERS, "answers", "principal, key, part" },
-    };
-    dibs_status s = read_table(r, "meta", "key", copy_meta);
+/* ---- all tables ---- */
 
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0] && s == DIBS_OK; i++) {
-        r->kind = tables[i].kind;
-        s = read_table(r, tables[i].table, tables[i].key, copy_row);
+/* In this order. The facts are missing: a controller writes them again. */
+static const struct table {
+    enum record_kind kind;  /* RECORD_KINDS: none */
+    const char *name, *key; /* first column of the key: more would be sorted, not read from the back */
+    dibs_status (*save)(struct salvage *r, sqlite3_stmt *row);
+} tables[] = {
+    { CLAIMS, "claims", "id", save_claim },        { RECORD_KINDS, "meta", "key", copy_meta },
+    { NAMES, "names", "principal", copy_row },     { EVENTS, "events", "seq", copy_row },
+    { POOLS, "pools", "name", copy_row },          { SIGHTINGS, "sightings", "claim", copy_row },
+    { ANSWERS, "answers", "principal", copy_row }, { SLOTS, "slots", "proto", save_slot },
+};
+
+/* Return whether a row follows the one before in the order of the numbers in its key, and keep it in `last`.
+ * Pages that point back to each other hide the rest, and go on almost for ever. */
+static bool is_in_order(sqlite3_stmt *row, bool is_backward, bool is_first, int64_t last[2])
+{
+    bool is_equal = true;
+    bool is_ok = true;
+
+    for (int i = 0; i < 2 && sqlite3_column_type(row, i) == SQLITE_INTEGER; i++) {
+        int64_t n = sqlite3_column_int64(row, i);
+
+        is_ok = is_ok && (is_first || !is_equal || n == last[i] || (n < last[i]) == is_backward);
+        is_equal = is_equal && n == last[i];
+        last[i] = n;
     }
+    return is_ok;
+}
+
+/* Save each row of a table; an error of the damaged ledger ends one pass, not the salvage. */
+static dibs_status read_table(struct salvage *r, const struct table *table)
+{
+    dibs_status s = DIBS_OK;
+    bool is_whole = false;
+
+    r->kind = table->kind;
+    for (int pass = 0; pass < 2 && !is_whole && s == DIBS_OK; pass++) {
+        AUTO(sqlite_finalize_auto) sqlite3_stmt *stmt = NULL;
+        char sql[SQL_BYTES];
+        int rc = SQLITE_ERROR;
+        int64_t last[2] = { 0 };
+        size_t n_astray = 0;
+
+        (void) snprintf(sql, sizeof sql, "SELECT * FROM %s ORDER BY %s%s", table->name, table->key,
+                        pass == 0 ? "" : " DESC");
+        if (sqlite3_prepare_v2(r->old.db, sql, -1, &stmt, NULL) == SQLITE_OK)
+            for (size_t n = 0; n < ROWS_MAX && n_astray < ASTRAY_MAX && s == DIBS_OK &&
+                               (rc = sqlite3_step(stmt)) == SQLITE_ROW;
+                 n++) {
+                n_astray += !is_in_order(stmt, pass > 0, n == 0, last);
+                s = table->save(r, stmt);
+            }
+        is_whole = (rc == SQLITE_DONE && n_astray == 0) || (!stmt && r->is_old);
+    }
+    r->unread |= is_whole ? 0 : 1u << table->kind;
     return s;
+}
+
+/* Keep the ports of claims of which only a name or an event is left: make slots of these, for all addresses,
+ * and of a name for TCP and UDP. match_names() gives the names back. */
+static dibs_status save_known(struct salvage *r)
+{
+    static const char known[] =
+        "SELECT proto, port, zeroblob(16), claim, 1, 0 FROM (SELECT claim, port, 6 AS protos FROM names"
+        " UNION ALL SELECT claim, port, protos FROM (SELECT *, max(seq) FROM events GROUP BY claim)"
+        " WHERE kind NOT IN (2, 5, 8)) JOIN (SELECT 1 AS proto UNION VALUES(2), (3)) ON protos & (1<<proto)"
+        " WHERE claim BETWEEN 1 AND 1<<62 AND port BETWEEN 1 AND 65535"
+        " AND claim NOT IN (SELECT id FROM claims) ORDER BY claim, proto";
+    AUTO(sqlite_finalize_auto) sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(target(r)->db, known, -1, &stmt, NULL);
+    dibs_status s = rc == SQLITE_OK ? DIBS_OK : sqlite_error(target(r), rc, "reading names", r->err);
+
+    while (s == DIBS_OK && sqlite3_step(stmt) == SQLITE_ROW)
+        s = save_slot(r, stmt);
+    return s;
+}
+_Static_assert(DIBS_EV_RELEASED == 2 && DIBS_EV_REAPED == 5 && DIBS_EV_LEAKED == 8, "as the statement says");
+
+/* Say what was lost. All claims are known if their table, or that of their ports, was read to its end. */
+static void note_losses(struct salvage *r)
+{
+    const unsigned places = 1u << CLAIMS | 1u << SLOTS;
+    char *out = r->result.unread;
+    size_t n = 0;
+
+    r->result.may_lack_claims = (r->unread & places) == places;
+    if (!(r->unread & 1u << CLAIMS))
+        r->unread &= ~(1u << SLOTS); /* they were written again from the claims */
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
+        if (r->unread & 1u << tables[i].kind)
+            n += (size_t) snprintf(out + n, sizeof r->result.unread - n, "%s%s", n ? ", " : "",
+                                   tables[i].name);
 }
 
 /* Record the salvage. Its number is above all lost ones, because followers of the events may know those. */
@@ -433,7 +490,7 @@ static dibs_status put_event(struct salvage *r)
     struct event_record row = { .event = *r->event };
     dibs_status s = r->store->ops->tail(r->store, &row.event.seq, &row.cursor, r->err);
 
-    row.event.seq += 1u + (r->lost_some ? MARGIN : 0u);
+    row.event.seq += 1u + (r->unread ? MARGIN : 0u);
     row.cursor++;
     return s == DIBS_OK ? r->store->ops->put(r->store, EVENTS, &row, r->err) : s;
 }
@@ -443,12 +500,11 @@ static dibs_status salvage_records(struct salvage *r)
 {
     dibs_status s = r->store->ops->begin(r->store, true, true, 0, r->err);
 
-    if (s == DIBS_OK)
-        s = read_table(r, "claims", "id", save_claim);
-    if (s == DIBS_OK)
-        s = copy_tables(r);
-    if (s == DIBS_OK)
-        s = read_table(r, "slots", "proto, port", save_slot);
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0] && s == DIBS_OK; i++)
+        s = read_table(r, &tables[i]);
+    note_losses(r);
+    if (s == DIBS_OK && r->result.may_lack_claims)
+        s = save_known(r);
     if (s == DIBS_OK)
         s = match_names(r);
     if (s == DIBS_OK)
@@ -520,6 +576,8 @@ static dibs_status swap(struct salvage *r)
 dibs_status sqlite_salvage(const char *rest, const dibs_event *event, struct ledger_salvaged *out,
                            dibs_err *err)
 {
+    static dibs_status (*const steps[])(struct salvage *) = { open_old, open_new, salvage_records, finish,
+                                                              swap };
     AUTO(fd_auto) int lock = -1; /* released last */
     AUTO(salvage_auto) struct salvage r = { .event = event, .err = err };
     dibs_status s = sqlite_init(&r.old, rest, TIMEOUT_MS, err);
@@ -529,16 +587,8 @@ dibs_status sqlite_salvage(const char *rest, const dibs_event *event, struct led
         sqlite_directory(r.old.path, r.dir);
         s = sqlite_lock_directory(&r.old, r.dir, &lock, err);
     }
-    if (s == DIBS_OK)
-        s = open_old(&r);
-    if (s == DIBS_OK)
-        s = open_new(&r);
-    if (s == DIBS_OK)
-        s = salvage_records(&r);
-    if (s == DIBS_OK)
-        s = finish(&r);
-    if (s == DIBS_OK)
-        s = swap(&r);
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0] && s == DIBS_OK; i++)
+        s = steps[i](&r);
     if (s == DIBS_OK)
         *out = r.result;
     return s;
