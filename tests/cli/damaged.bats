@@ -251,3 +251,42 @@ END
     ok ls --all --json
     json 'len([c for c in d if c["port"] in range(13000, 14000)]) == 600'
 }
+
+# flip FILE AFTER BYTES: flips a bit of the first place of BYTES (hex) from the offset AFTER on.
+flip() {
+    python3 - "$@" <<'END'
+import sys
+data = bytearray(open(sys.argv[1], "rb").read())
+data[data.index(bytes.fromhex(sys.argv[3]), int(sys.argv[2]))] ^= 4
+open(sys.argv[1], "wb").write(data)
+END
+}
+
+@test "doctor finds an index entry that hides a claim" {
+    ok claim --keep a --port 13103
+    ok claim --keep b --port 13104
+    sql 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+    page=$(sql "SELECT rootpage FROM sqlite_schema WHERE name='slots'")
+    flip "$T/ledger.db" $(((page - 1) * 4096)) 3330 # 13104 becomes 14128, behind 13103 as before
+    try doctor
+    [ "$code" -eq 1 ]
+    prints 'port 13104: claim 2 has it, but nothing keeps it'
+    flip "$T/ledger.db" $(((page - 1) * 4096)) 3730
+    flip "$T/ledger.db" $(((page - 1) * 4096)) 332f # 13103 becomes 14127, behind 13104
+    try doctor
+    [ "$code" -eq 1 ]
+    prints 'row not in PRIMARY KEY order for slots'
+}
+
+@test "a commit that is lost as a whole cannot be seen, and doctor says so" {
+    ok claim --keep a --port 13103
+    sql 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+    ok claim --keep b --port 13104
+    ok claim --keep c --port 13105
+    flip "$T/ledger.db-wal" 0 3330 # SQLite drops this commit and all later ones
+    rm "$T/ledger.db-shm"
+    ok ls --json
+    json '[c["port"] for c in d] == [13103]'
+    ok doctor
+    prints 'No check sees a commit that was lost as a whole'
+}

@@ -538,7 +538,7 @@ static dibs_status read_health(struct sqlite_store *self, struct ledger_health *
     AUTO(sqlite_finalize_auto) sqlite3_stmt *stmt = NULL;
     int rc = sqlite3_prepare_v2(
         self->db,
-        "SELECT (SELECT quick_check FROM pragma_quick_check(1)),"
+        "SELECT (SELECT integrity_check FROM pragma_integrity_check(1)),"
         " (SELECT count(*) FROM sqlite_schema WHERE type='trigger'"
         " AND name IN ('slots_stay', 'slots_stay_as_they_are')),"
         " (SELECT count(*) FROM claims), (SELECT count(*) FROM events), (SELECT count(*) FROM names)",
