@@ -55,6 +55,8 @@ bool pod_words_owner(const dibs_claim *claim, char *out, size_t size)
         (void) snprintf(who, sizeof who, "a pod of role '%s'", parts[1]);
     else if (set)
         (void) snprintf(who, sizeof who, "pod '%s-%s'", set, instance);
+    else if (strcmp(parts[3], "-") == 0)
+        (void) snprintf(who, sizeof who, "pod %s of %s", instance, claim->keeper);
     else
         (void) snprintf(who, sizeof who, "the pod %s/%s of %s", instance, parts[3], claim->keeper);
     (void) snprintf(out, size, "%s in namespace '%s'", who, claim->principal + strlen("ns:"));

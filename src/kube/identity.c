@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/name_part.h"
 #include "base/text.h"
+#include "kube/indexed_job.h"
 
 #include "base/banned.h"
 
@@ -60,8 +61,7 @@ static const char *label_of(const struct identity_labels *labels, const char *co
     return text;
 }
 
-/* Parse an index as Kubernetes writes it: "7", never "07", so that a pod has only one name. */
-static bool index_of(const char *text, uint32_t *out)
+bool identity_index(const char *text, uint32_t *out)
 {
     uint64_t number = 0;
     size_t len = text ? strlen(text) : 0;
@@ -77,7 +77,7 @@ static bool index_behind(const char *text, const char *prefix, uint32_t *out)
 {
     size_t len = strlen(prefix);
 
-    return strncmp(text, prefix, len) == 0 && text[len] == '-' && index_of(text + len + 1, out);
+    return strncmp(text, prefix, len) == 0 && text[len] == '-' && identity_index(text + len + 1, out);
 }
 
 static const jsonr_value *controller_of(const jsonr_value *metadata)
@@ -156,11 +156,13 @@ void identity_place(const struct identity_labels *labels, const struct identity_
         group = identity_label(labels, IDENTITY_LABEL_GROUP);
         role = identity_label(labels, IDENTITY_LABEL_ROLE);
     }
-    out->is_grouped = group != NULL;
+    out->is_grouped = group != NULL || owner->role;
     /* A kind has a capital letter, which a RoleBasedGroup's name cannot have: the groups never collide. */
     (void) snprintf(raw, sizeof raw, "%.63s.%s", owner->kind, owner->name);
     name_part_encode(group ? group : raw, "", DIBS_NAME_PART_MAX, out->group);
-    (void) text_copy(out->role_name, sizeof out->role_name, role ? role : owner->name);
+    if (!role)
+        role = owner->role ? owner->role : owner->name;
+    (void) text_copy(out->role_name, sizeof out->role_name, role);
     name_part_encode(out->role_name, "", DIBS_NAME_PART_MAX, out->role);
 }
 
@@ -181,7 +183,7 @@ void identity_instance(const struct identity_labels *labels, const char *name,
     if (group && role && index_behind(name, set, &number))
         number_part(number, out);
     else /* encode a name that only looks like a number */
-        name_part_encode(name, index_of(name, &number) ? "0123456789" : "", DIBS_NAME_PART_MAX, out);
+        name_part_encode(name, identity_index(name, &number) ? "0123456789" : "", DIBS_NAME_PART_MAX, out);
 }
 
 /* ---- named pods ---- */
@@ -206,7 +208,7 @@ static bool lws_index(const struct identifying *l, const char *key, const char *
 {
     const char *text = identity_label(&l->labels, key);
 
-    return text ? index_of(text, out) : index_behind(l->name, prefix, out);
+    return text ? identity_index(text, out) : index_behind(l->name, prefix, out);
 }
 
 /* Identify a LeaderWorkerSet's pod: LWS-GROUP is a leader, LWS-GROUP-WORKER a worker. StatefulSets that the
@@ -254,7 +256,7 @@ static enum workload_pod_type rbg_type_of(const struct identity_labels *labels, 
         return strcmp(type, "PodTemplate") == 0 ? WORKLOAD_STANDALONE_POD : WORKLOAD_COMPONENT_PODS;
     if (strcmp(name, instance) == 0)
         return WORKLOAD_STANDALONE_POD;
-    return index_of(label_of(labels, rbg_index), &index) && index_behind(name, instance, &number) &&
+    return identity_index(label_of(labels, rbg_index), &index) && index_behind(name, instance, &number) &&
                    number == index
                ? WORKLOAD_LEADER_WORKER_PODS
                : WORKLOAD_COMPONENT_PODS;
@@ -284,7 +286,7 @@ static bool identify_rbg(struct identifying *l)
     if (!pod.instance || (!is_owned && strcmp(l->owner.kind, "Pod") != 0))
         return false;
     pod.type = rbg_type_of(&l->labels, pod.instance, l->name);
-    bool has_id = index_of(label_of(&l->labels, rbg_id), &pod.id);
+    bool has_id = identity_index(label_of(&l->labels, rbg_id), &pod.id);
     /* A single pod's component is the role itself. */
     pod.component = pod.type == WORKLOAD_STANDALONE_POD ? NULL : label_of(&l->labels, rbg_component);
     l->out->component = pod.component;
@@ -406,7 +408,8 @@ dibs_status identity_of_pod(const jsonr_value *pod, const char *ns, struct ident
         return s;
     (void) text_copy(found.keeper, sizeof found.keeper, IDENTITY_KEPT_BY_POD);
     find_owner(metadata, &l.labels, &l.owner);
-    if (!identify_lws(&l) && !identify_rbg(&l))
+    if (!identify_lws(&l) && !identify_rbg(&l) &&
+        !indexed_job_identify(metadata, &l.labels, &l.owner, &found))
         identify_by_owner(&l);
     if (jsonr_get_string(jsonr_get(metadata, "annotations"), IDENTITY_KEY_CLAIM, &id) && identity_is_id(id))
         identity_take_id(&found, id);

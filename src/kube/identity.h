@@ -35,7 +35,8 @@ enum {
 struct identity {
     char principal[DIBS_PRINCIPAL_MAX + 1]; /* "ns:NAMESPACE" */
     bool is_named;
-    bool is_grouped;              /* a label says that its group may have other roles */
+    bool is_grouped;              /* its group may have other roles: a label says so, or a JobSet */
+    bool runs_once;               /* named, and its instance is over when a pod of it has succeeded */
     char id[IDENTITY_ID_MAX + 1]; /* "": none yet, or not written by dibs */
     /* Encoded parts of names. `instance` is "" for an unnamed pod without an id. */
     char group[DIBS_NAME_PART_MAX + 1];
@@ -82,7 +83,9 @@ bool identity_address(const jsonr_value *pod, const struct identity *identity,
 void identity_claim_name(const struct identity *identity, const struct workload_port *port, uint32_t number,
                          char out[DIBS_NAME_MAX + 1]);
 
-/* ---- shared with keeper.c ---- */
+/* ---- shared with keeper.c and indexed_job.c ---- */
+/* Parse an index as Kubernetes writes it: "7", never "07", so that a pod has only one name. */
+bool identity_index(const char *text, uint32_t *out);
 struct identity_labels {
     const jsonr_value *first, *second; /* of the pod or template; then of the object, as a fallback */
 };
@@ -92,6 +95,7 @@ const char *identity_label(const struct identity_labels *labels, const char *key
 struct identity_owner {
     const char *kind;
     char name[IDENTITY_RAW_MAX + 1];
+    const char *role; /* of its pods, among the roles of the object; NULL: it has one, called as the object */
 };
 /* Set group, role and role keeper for pods with these labels whose object is `owner`. */
 void identity_place(const struct identity_labels *labels, const struct identity_owner *owner,

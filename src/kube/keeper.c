@@ -15,8 +15,10 @@ enum kept_pods { NO_PODS, NUMBERED_PODS, INSTANCE_PODS };
 
 struct keeping {
     const char *kind, *name;
-    const jsonr_value *metadata, *spec;
+    const jsonr_value *object, *metadata, *spec;
     enum kept_pods pods;
+    uint32_t n_pods;  /* numbered */
+    const char *role; /* as in struct identity_owner */
     keeper_rule_fn *fn;
     void *ctx;
 };
@@ -71,7 +73,7 @@ static void keep_pods(const struct keeping *k, const jsonr_value *template)
         jsonr_get(jsonr_get(template, "metadata"), "labels"),
         k->pods == INSTANCE_PODS ? jsonr_get(k->metadata, "labels") : NULL,
     };
-    struct identity_owner owner = { .kind = k->kind };
+    struct identity_owner owner = { .kind = k->kind, .role = k->role };
     struct identity place = { 0 };
 
     (void) text_copy(owner.name, sizeof owner.name, k->name);
@@ -82,7 +84,7 @@ static void keep_pods(const struct keeping *k, const jsonr_value *template)
         identity_instance(&labels, k->name, keep.instance);
     } else {
         keep.first = number_of(jsonr_get(k->spec, "ordinals"), "start", 0);
-        keep.n = number_of(k->spec, "replicas", 1);
+        keep.n = k->n_pods;
     }
     if (k->pods != NO_PODS)
         k->fn(k->ctx, &keep);
@@ -110,6 +112,52 @@ static void of_leader_worker_set(const struct keeping *k)
 
         if (jsonr_is_object(template))
             keep_pods(k, template);
+    }
+}
+
+/* Return whether the Job or JobSet has completed or failed. */
+static bool is_over(const jsonr_value *object)
+{
+    static const char *const ends[] = { "Complete", "Completed", "Failed" };
+    const jsonr_value *conditions = jsonr_at(object, "status.conditions");
+    bool is_over = false;
+
+    for (size_t i = 0; i < jsonr_array_size(conditions) && !is_over; i++) {
+        const jsonr_value *one = jsonr_array_at(conditions, i);
+
+        for (size_t k = 0; k < sizeof ends / sizeof *ends && !is_over; k++)
+            is_over = strcmp(jsonr_text_at(one, "type"), ends[k]) == 0 &&
+                      strcmp(jsonr_text_at(one, "status"), "True") == 0;
+    }
+    return is_over;
+}
+
+/* Keep the claims of all indexes of an Indexed Job, and those that the pods of any Job share. */
+static void of_job(const struct keeping *k)
+{
+    struct keeping job = *k;
+
+    job.n_pods = number_of(k->spec, "completions", 1);
+    if (strcmp(jsonr_text_at(k->spec, "completionMode"), "Indexed") != 0)
+        job.pods = NO_PODS;
+    if (!is_over(k->object))
+        of_template(&job);
+}
+
+/* Keep the claims of a JobSet's roles. The instances of a role with one Job are the indexes of that. */
+static void of_job_set(const struct keeping *k)
+{
+    const jsonr_value *roles = jsonr_get(k->spec, "replicatedJobs");
+
+    for (size_t i = 0; i < jsonr_array_size(roles) && !is_over(k->object); i++) {
+        const jsonr_value *role = jsonr_array_at(roles, i);
+        struct keeping jobs = *k;
+
+        jobs.role = jsonr_text_at(role, "name");
+        jobs.n_pods = number_of(role, "replicas", 1);
+        if (jobs.n_pods == 1)
+            jobs.n_pods = number_of(jsonr_at(role, "template.spec"), "completions", 1);
+        keep_pods(&jobs, jsonr_at(role, "template.spec.template"));
     }
 }
 
@@ -150,12 +198,14 @@ void keeper_rules_of(const char *kind, const jsonr_value *object, keeper_rule_fn
     } kinds[] = {
         { "StatefulSet", of_template, NUMBERED_PODS },
         { "LeaderWorkerSet", of_leader_worker_set, NUMBERED_PODS },
+        { "Job", of_job, NUMBERED_PODS },
+        { "JobSet", of_job_set, NUMBERED_PODS },
         { "RoleInstance", of_role_instance, INSTANCE_PODS },
         { "Instance", of_role_instance, INSTANCE_PODS },
         { "RoleBasedGroup", of_group, NO_PODS },
         { NULL, of_template, NO_PODS },
     };
-    struct keeping k = { .kind = kind, .fn = fn, .ctx = ctx };
+    struct keeping k = { .kind = kind, .object = object, .fn = fn, .ctx = ctx };
     size_t i = 0;
 
     k.metadata = jsonr_get(object, "metadata");
@@ -165,6 +215,7 @@ void keeper_rules_of(const char *kind, const jsonr_value *object, keeper_rule_fn
     while (kinds[i].kind && strcmp(kinds[i].kind, kind) != 0)
         i++;
     k.pods = kinds[i].pods;
+    k.n_pods = number_of(k.spec, "replicas", 1);
     kinds[i].add_rules(&k);
 }
 

@@ -14,7 +14,8 @@ struct keeper_rule {
 };
 typedef void keeper_rule_fn(void *ctx, const struct keeper_rule *rule);
 /* Call `fn` for each rule of an object of this kind. A StatefulSet and a LeaderWorkerSet keep the claims of
- * their replicas, a RoleInstance its own, a RoleBasedGroup those of its roles, any other object with a pod
+ * their replicas, an Indexed Job and a JobSet those of their indexes until they have completed or failed, a
+ * RoleInstance its own, a RoleBasedGroup those of its roles, any other object with a pod
  * template the claims that its pods share. Other objects keep nothing. */
 void keeper_rules_of(const char *kind, const jsonr_value *object, keeper_rule_fn *fn, void *ctx);
 /* Return whether the rule covers the claim. Any rule covers a reservation, which has no keeper. */

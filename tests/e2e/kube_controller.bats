@@ -22,6 +22,7 @@ cluster() { # cluster CASE
 @test "a pod's claims are confirmed when it is seen, a copy has its own, and they end with it" { cluster pods; }
 @test "an instance of a StatefulSet keeps its port until it is scaled away, a role until its object goes" { cluster named; }
 @test "numbers that pods refer to stay reserved while these live, also when the target is gone" { cluster references; }
+@test "indexes of Jobs and JobSets have ports of their own until they are over, and can be referred to" { cluster jobs; }
 @test "RBG's instances and groups keep what is theirs, and references are the same numbers" { cluster groups; }
 @test "RBG with its allocator off: an instance, its pods and all that refers to them have one set of numbers" { cluster rbg_off; }
 @test "RBG with its allocator on: numbers that it drew twice are replaced before there is a pod" { cluster rbg_on; }

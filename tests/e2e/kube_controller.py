@@ -33,6 +33,7 @@ PLURALS = {"Namespace": "/api/v1/namespaces", "Pod": "/api/v1/namespaces/{}/pods
            "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
            "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
            "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets", "Job": "/apis/batch/v1/namespaces/{}/jobs",
+           "JobSet": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets",
            "LeaderWorkerSet": "/apis/leaderworkerset.x-k8s.io/v1/namespaces/{}/leaderworkersets",
            "RoleBasedGroup": "/apis/workloads.x-k8s.io/v1alpha2/namespaces/{}/rolebasedgroups",
            "RoleInstance": "/apis/workloads.x-k8s.io/v1alpha2/namespaces/{}/roleinstances",
@@ -398,6 +399,80 @@ def case_references(world):
     assert ports() == known
     world.delete("Pod", "web")
     until("nothing is left", lambda: not world.claims())
+
+
+def case_jobs(world):
+    """Indexes of Jobs and of JobSets keep their ports and can be referred to, until they are over."""
+    one_cluster(world)
+
+    def ports():
+        return {c["port"] for c in world.claims()}
+
+    def member(job, index, config, labels=None):
+        obj = pod(generate=f"{job}-{index}-", config=config, owner=("Job", job), labels=labels)
+        obj["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] = str(index)
+        return world.create(obj)
+
+    def finish(obj, phase):
+        world.patch("Pod", obj["metadata"]["name"], {"status": {"phase": phase}}, sub="/status")
+
+    def over(kind, name, condition):
+        world.patch(kind, name, {"status": {"conditions": [{"type": condition, "status": "True"}]}}, sub="/status")
+    config = {"allocations": [{"name": "master", "env": "PORT"}, {"name": "store", "env": "STORE", "scope": "RoleScoped"}],
+              "references": [{"env": "MASTER", "from": "train[0].master"}]}
+    template = {"metadata": {"annotations": {"dibs.dev/ports": json.dumps(config)}}}
+    world.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": {
+        "completionMode": "Indexed", "completions": 3, "parallelism": 2, "template": template}})
+    second = member("train", 1, config)  # before the one to which it refers
+    first = member("train", 0, config)
+    assert env(second, "MASTER") == env(first) and env(second, "STORE") == env(first, "STORE") and env(second) != env(first)
+    until("all are confirmed", lambda: len(ports()) == 3 and not [c for c in world.claims() if c["holder"]])
+    copy = json.loads(json.dumps(first))
+    copy["metadata"] = {**copy["metadata"], "name": "train-0-copy"}
+    for field in ("uid", "resourceVersion", "creationTimestamp"):
+        copy["metadata"].pop(field, None)
+    assert env(world.create(copy)) != env(first)
+    world.delete("Pod", "train-0-copy")
+    # One that failed is replaced, and its successor has its port; the others still have that number.
+    finish(first, "Failed")
+    again = member("train", 0, config)
+    assert env(again) == env(first)
+    # An index that is done gives back, while the Job goes on; a number that another pod has stays.
+    until("all is confirmed again", lambda: len(ports()) == 3 and not [c for c in world.claims() if c["holder"]])
+    finish(second, "Succeeded")
+    until("its port has ended", lambda: ports() == {env(first), env(first, "STORE")})
+    third = member("train", 2, config)
+    until("the third is confirmed", lambda: len(ports()) == 3 and not [c for c in world.claims() if c["holder"]])
+    finish(again, "Succeeded")
+    until("it is reserved", lambda: [c for c in world.claims() if c["port"] == env(first) and not c.get("keeper")])
+    finish(third, "Succeeded")
+    until("the role's port stays with the Job", lambda: ports() == {env(first, "STORE")})
+    over("Job", "train", "Complete")
+    until("a Job that is complete keeps nothing", lambda: not ports())
+
+    # The roles of a JobSet are one group.
+    serves = {"allocations": [{"name": "port", "env": "PORT"}]}
+    refers = {**serves, "references": [{"env": "LEADER", "from": "leader.port"}, {"env": "PEER", "from": "workers[1].pod[1].port"}]}
+    world.create({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "llm"}, "spec": {"replicatedJobs": [
+        {"name": "leader", "replicas": 1, "template": {"spec": {"completions": 1, "template": {}}}},
+        {"name": "workers", "replicas": 2, "template": {"spec": {"completions": 2, "template": {}}}}]}})
+
+    def of_set(role, jobs, job, index, config):
+        return member(f"llm-{role}-{job}", index, config, {
+            "jobset.sigs.k8s.io/jobset-name": "llm", "jobset.sigs.k8s.io/replicatedjob-name": role,
+            "jobset.sigs.k8s.io/replicatedjob-replicas": str(jobs), "jobset.sigs.k8s.io/job-index": str(job)})
+    worker = of_set("workers", 2, 0, 0, refers)
+    leader = of_set("leader", 1, 0, 0, serves)
+    peer = of_set("workers", 2, 1, 1, serves)
+    assert (env(worker, "LEADER"), env(worker, "PEER")) == (env(leader), env(peer))
+    until("the JobSet's are confirmed", lambda: len(ports()) == 3 and not [c for c in world.claims() if c["holder"]])
+    # It restarts: all Jobs are made again.
+    for obj in (worker, leader, peer):
+        world.delete("Pod", obj["metadata"]["name"])
+    assert env(of_set("leader", 1, 0, 0, serves)) == env(leader)
+    over("JobSet", "llm", "Failed")
+    until("only a living pod has its port", lambda: ports() == {env(leader)})
+    world.delete("JobSet", "llm")
 
 
 def case_groups(world):

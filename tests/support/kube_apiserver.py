@@ -18,6 +18,7 @@ GROUPS = {
     "batch": ("v1", {"jobs": ("Job", True)}),
     "coordination.k8s.io": ("v1", {"leases": ("Lease", True)}),
     "admissionregistration.k8s.io": ("v1", {"mutatingwebhookconfigurations": ("MutatingWebhookConfiguration", False)}),
+    "jobset.x-k8s.io": ("v1alpha2", {"jobsets": ("JobSet", True)}),
     "leaderworkerset.x-k8s.io": ("v1", {"leaderworkersets": ("LeaderWorkerSet", True)}),
     "workloads.x-k8s.io": ("v1alpha2", {"rolebasedgroups": ("RoleBasedGroup", True),
                                         "roleinstances": ("RoleInstance", True),

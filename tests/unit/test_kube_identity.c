@@ -40,6 +40,18 @@
     "\"labels\":{\"leaderworkerset.sigs.k8s.io/name\":\"llm\",\"leaderworkerset.sigs.k8s.io/" label \
     "\":\"" index "\"}"
 
+/* As the Job controller makes the pods of an Indexed Job. */
+#define INDEXED(job, index, name, labels)                                                                  \
+    "\"generateName\":\"" job "-" index                                                                    \
+    "-\"," name OWNER("Job", job) ",\"labels\":{" labels "},"                                              \
+                                  "\"annotations\":{\"batch.kubernetes.io/job-completion-index\":\"" index \
+                                  "\",\"dibs.dev/claim\":\"" ID "\"}"
+#define NAME(name) "\"name\":\"" name "\","
+#define JOBSET(role, jobs, job)                                                                             \
+    "\"jobset.sigs.k8s.io/jobset-name\":\"llm\",\"jobset.sigs.k8s.io/replicatedjob-name\":\"" role          \
+    "\",\"jobset.sigs.k8s.io/replicatedjob-replicas\":\"" jobs "\",\"jobset.sigs.k8s.io/job-index\":\"" job \
+    "\""
+#define LONG "a123456789b123456789c123456789d123456789e123456789f1234"
 static void identify(const char *metadata, struct identity *out)
 {
     AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
@@ -97,6 +109,25 @@ static void a_pod_is_identified_by_its_owner_and_its_labels(void **state)
           "ReplicaSet.web/web/~" ID "/-/http", "ReplicaSet.web/web/-/-/gossip", "Pod", "ReplicaSet/web" },
         { "\"generateName\":\"sum-\"," OWNER("Job", "sum") "," WITH_ID, false, "Job.sum/sum/~" ID "/-/http",
           "Job.sum/sum/-/-/gossip", "Pod", "Job/sum" },
+        { INDEXED("train", "3", "", ""), true, "Job.train/train/3/-/http", "Job.train/train/-/-/gossip",
+          "Job/train", "Job/train" },
+        { INDEXED("train", "3", NAME("train-3-x7k2q"), ""), true, "Job.train/train/3/-/http",
+          "Job.train/train/-/-/gossip", "Job/train", "Job/train" },
+        { INDEXED("train", "3", "", "\"dibs.dev/group\":\"g\",\"dibs.dev/role\":\"ranks\""), true,
+          "g/ranks/3/-/http", "g/ranks/-/-/gossip", "Job/train", "Job/train" },
+        { INDEXED("llm-workers-0", "12", "", JOBSET("workers", "1", "0")), true,
+          "JobSet.llm/workers/12/-/http", "JobSet.llm/workers/-/-/gossip", "JobSet/llm", "JobSet/llm" },
+        { INDEXED("llm-workers-1", "12", "", JOBSET("workers", "2", "1")), true,
+          "JobSet.llm/workers/1/pod.12/http", "JobSet.llm/workers/-/pod/gossip", "JobSet/llm", "JobSet/llm" },
+        /* of a Job that is called otherwise than its labels say */
+        { INDEXED("other-0", "1", "", JOBSET("workers", "1", "0")), true, "Job.other-0/other-0/1/-/http",
+          "Job.other-0/other-0/-/-/gossip", "Job/other-0", "Job/other-0" },
+        /* the Job controller shortens long names */
+        { "\"generateName\":\"" LONG "-7-\"," OWNER(
+              "Job", LONG "56789") ",\"labels\":{\"dibs.dev/group\":\"g\"},"
+                                   "\"annotations\":{\"batch.kubernetes.io/job-completion-index\":\"7\"}",
+          true, "g/" LONG "56789/7/-/http", "g/" LONG "56789/-/-/gossip",
+          "Job/a123456789b123456789c1234~4bd505af4918", "Job/a123456789b123456789c1234~4bd505af4918" },
         { "\"generateName\":\"agent-\"," OWNER("DaemonSet", "agent") "," WITH_ID, false,
           "DaemonSet.agent/agent/~" ID "/-/http", "DaemonSet.agent/agent/-/-/gossip", "Pod",
           "DaemonSet/agent" },
@@ -207,6 +238,25 @@ static void a_pod_that_is_called_otherwise_is_not_the_named_one(void **state)
         identity_take_id(&who, ID);
         assert_string_equal(who.instance, "~" ID);
     }
+}
+
+static void a_copy_of_an_indexed_pod_has_no_index(void **state)
+{
+    static const char *const others[] = {
+        INDEXED("train", "3", NAME("train-3-copy1"), ""),
+        INDEXED("train", "3", NAME("train-3-x7k2"), ""),
+        INDEXED("train", "3", NAME("train-4-x7k2q"), ""),
+        INDEXED("train", "03", "", ""),
+        "\"generateName\":\"train-4-\"," OWNER(
+            "Job", "train") ",\"annotations\":{"
+                            "\"batch.kubernetes.io/job-completion-index\":\"3\",\"dibs.dev/claim\":\"" ID
+                            "\"}",
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        check(&(struct row){ others[i], false, "Job.train/train/~" ID "/-/http", "Job.train/train/-/-/gossip",
+                             "Pod", "Job/train" });
 }
 
 static void only_our_own_ids_count(void **state)
@@ -364,6 +414,50 @@ static void an_object_keeps_the_instances_that_it_has(void **state)
     assert_false(keeps("Deployment", "{}", "a/b/-/-/x", ""));
 }
 
+/* ... as long as these can run. */
+static void a_job_and_a_jobset_keep_their_indexes_until_they_are_over(void **state)
+{
+#define JOB(conditions)                                                                                   \
+    "{\"metadata\":{\"name\":\"train\",\"namespace\":\"shop\"},\"spec\":{\"completionMode\":\"Indexed\"," \
+    "\"completions\":4,\"parallelism\":2," SHARES("") "},\"status\":{\"conditions\":[" conditions "]}}"
+#define SETS(conditions)                                                                               \
+    "{\"metadata\":{\"name\":\"llm\",\"namespace\":\"shop\"},\"spec\":{\"replicatedJobs\":[{\"name\":" \
+    "\"one\","                                                                                         \
+    "\"template\":{\"spec\":{\"completions\":4," SHARES(                                               \
+        "") "}}},{\"name\":\"many\",\"replicas\":2,"                                                   \
+            "\"template\":{\"spec\":{\"completions\":4," SHARES(                                       \
+                "") "}}}]},\"status\":{\"conditions\":[" conditions "]}}"
+#define CONDITION(type, status) "{\"type\":\"" type "\",\"status\":\"" status "\"}"
+    static const char *const jobs[] = { JOB(CONDITION("Complete", "False")),
+                                        JOB(CONDITION("Suspended", "True")) };
+    static const char *const over[] = { JOB(CONDITION("SuccessCriteriaMet", "True") "," CONDITION("Complete",
+                                                                                                  "True")),
+                                        JOB(CONDITION("Failed", "True")) };
+    const char *plain = WEB "\"completions\":4," SHARES("") "}}";
+    const char *set = SETS("");
+
+    (void) state;
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(keeps("Job", jobs[i], "Job.train/train/3/-/http", "Job/train"));
+        assert_true(keeps("Job", jobs[i], "Job.train/train/-/-/gossip", "Job/train"));
+        assert_false(keeps("Job", jobs[i], "Job.train/train/4/-/http", "Job/train"));
+        assert_false(keeps("Job", over[i], "Job.train/train/3/-/http", "Job/train"));
+        assert_false(keeps("Job", over[i], "Job.train/train/-/-/gossip", "Job/train"));
+    }
+    assert_false(keeps("Job", plain, "Job.web/web/0/-/http", "Job/web"));
+    assert_true(keeps("Job", plain, "Job.web/web/-/-/gossip", "Job/web"));
+    assert_true(keeps("JobSet", set, "JobSet.llm/one/3/-/http", "JobSet/llm"));
+    assert_false(keeps("JobSet", set, "JobSet.llm/one/4/-/http", "JobSet/llm"));
+    assert_true(keeps("JobSet", set, "JobSet.llm/one/-/-/gossip", "JobSet/llm"));
+    assert_true(keeps("JobSet", set, "JobSet.llm/many/1/pod.3/http", "JobSet/llm"));
+    assert_false(keeps("JobSet", set, "JobSet.llm/many/2/pod.3/http", "JobSet/llm"));
+    assert_true(keeps("JobSet", set, "JobSet.llm/many/-/pod/gossip", "JobSet/llm"));
+    assert_false(
+        keeps("JobSet", SETS(CONDITION("Completed", "True")), "JobSet.llm/one/3/-/http", "JobSet/llm"));
+    assert_false(
+        keeps("JobSet", SETS(CONDITION("Failed", "True")), "JobSet.llm/many/-/-/gossip", "JobSet/llm"));
+}
+
 static void an_object_keeps_of_its_role_what_its_template_asks_for(void **state) /* B4 */
 {
     const char *two = WEB SHARES(",\\\"count\\\":2") "}}";
@@ -390,11 +484,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pod_is_identified_by_its_owner_and_its_labels),
         cmocka_unit_test(a_pod_that_is_called_otherwise_is_not_the_named_one),
+        cmocka_unit_test(a_copy_of_an_indexed_pod_has_no_index),
         cmocka_unit_test(only_our_own_ids_count),
         cmocka_unit_test(an_id_counts_no_longer_than_a_request_can_take),
         cmocka_unit_test(an_id_counts_only_for_the_object_of_the_same_name),
         cmocka_unit_test(a_namespace_that_cannot_be_is_refused),
         cmocka_unit_test(an_object_keeps_the_instances_that_it_has),
+        cmocka_unit_test(a_job_and_a_jobset_keep_their_indexes_until_they_are_over),
         cmocka_unit_test(an_object_keeps_of_its_role_what_its_template_asks_for),
     };
 

@@ -13,7 +13,7 @@
 #include "server/endpoint.h"
 #include "server/runtime.h"
 
-enum { SOURCE_PODS, SOURCE_SERVICES, SOURCE_NAMESPACES, SOURCES = 15 };
+enum { SOURCE_PODS, SOURCE_SERVICES, SOURCE_NAMESPACES, SOURCES = 16 };
 
 struct controller;
 

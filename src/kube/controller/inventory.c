@@ -237,23 +237,40 @@ static bool asks_for_ports(const jsonr_value *pod)
     return asks;
 }
 
+static bool add_place(struct inventory_object *o, const struct identity *who)
+{
+    static const struct workload_port any = { .name = "-", .scope = WORKLOAD_POD_SCOPED };
+    char name[DIBS_NAME_MAX + 1] = "";
+
+    identity_claim_name(who, &any, 0, name);
+    name[strrchr(name, '/') - name + 1] = '\0';
+    return add_use(o, hash_table_hash(o->principal, name));
+}
+
+/* Use the instance of a pod that has succeeded and is not replaced: it gives up its claims, which its Job
+ * would keep. False: out of memory. */
+static bool read_finished(struct inventory_object *o, const jsonr_value *pod)
+{
+    struct identity who = { 0 };
+
+    if (strcmp(jsonr_text_at(pod, "status.phase"), "Succeeded") != 0 ||
+        identity_of_pod(pod, NULL, &who, NULL) != DIBS_OK)
+        return true;
+    return !who.runs_once || add_place(o, &who);
+}
+
 /* Use the pod's instance, if it is named, and its references. A pod that requests ports but has no id
  * bypassed the webhook. False: out of memory. */
 static bool read_place(struct inventory_object *o, const jsonr_value *pod)
 {
-    static const struct workload_port any = { .name = "-", .scope = WORKLOAD_POD_SCOPED };
     struct identity who = { 0 };
-    char name[DIBS_NAME_MAX + 1] = "";
     bool asks =
         port_request_annotation(pod, WORKLOAD_KEY_OWN) || port_request_annotation(pod, WORKLOAD_KEY_RBG);
 
     o->has_missed = asks && !o->id[0] && asks_for_ports(pod);
     if ((asks && !o->id[0]) || identity_of_pod(pod, NULL, &who, NULL) != DIBS_OK)
         return true;
-    identity_claim_name(&who, &any, 0, name);
-    name[strrchr(name, '/') - name + 1] = '\0';
-    return (!who.is_named || add_use(o, hash_table_hash(o->principal, name))) &&
-           (!o->id[0] || read_references(o, pod, &who));
+    return (!who.is_named || add_place(o, &who)) && (!o->id[0] || read_references(o, pod, &who));
 }
 
 /* Use the pod's claims. A finished pod has none, but its id shows that it arrived. */
@@ -286,7 +303,7 @@ static bool read_pod(struct inventory *inv, struct inventory_object *o, const js
     if (!read_claims(o))
         return false;
     if (o->is_finished)
-        return true;
+        return read_finished(o, pod);
     return read_place(o, pod) && pod_numbers(pod, &o->numbers) && read_numbers(o);
 }
 
