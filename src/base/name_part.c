@@ -23,7 +23,8 @@ const char *name_part_at(const char *name, size_t i)
 {
     for (; name && i > 0; i--) {
         name = strchr(name, '/');
-        name += name != NULL;
+        if (name)
+            name++;
     }
     return name;
 }
