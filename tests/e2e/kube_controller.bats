@@ -27,6 +27,7 @@ cluster() { # cluster CASE
 @test "RBG with its allocator off: an instance, its pods and all that refers to them have one set of numbers" { cluster rbg_off; }
 @test "RBG with its allocator on: numbers that it drew twice are replaced before there is a pod" { cluster rbg_on; }
 @test "RBG whose instances dibs does not see: its numbers are claimed, or the pod is refused" { cluster rbg_alone; }
+@test "20 refused pods with 8 x 64 ports each leave the pool to the others" { cluster refused; }
 @test "a namespace gets no more ports than its quota, whatever becomes of its pods, and keeps what it has" { cluster quota; }
 @test "numbers of Services and of other pods are never handed out, and errors are reported beside objects" { cluster observed; }
 @test "ls, who, explain, node and doctor speak of pods, roles and namespaces" { cluster words; }

@@ -676,6 +676,19 @@ def case_rbg_alone(world):
     controller.stop()
 
 
+def case_refused(world):
+    """20 pods with 8 x 64 ports, each refused after its admission, leave three quarters of the pool to the others."""
+    world.hook("hook")
+    world.register()
+    many = {"allocations": [{"name": f"p{i}", "env": f"P{i}", "count": 64} for i in range(8)]}
+    world.create(pod("there"), "greedy")
+    codes = collections.Counter(world.call("POST", world.path("Pod", "greedy"), pod("there", many))[0] for _ in range(20))
+    assert codes == {409: 4, 403: 16}, codes  # AlreadyExists, and beyond the quota of 2,500
+    world.arrive(1 + 4 * 8 * 64)
+    for i in range(4):
+        world.create(pod(f"calm{i}", many), "calm")
+
+
 def case_quota(world):
     """A namespace gets no more than its quota, also if its pods are refused after their admission; others go on."""
     pool = ["--start-port", "20000", "--port-range", "40"]
