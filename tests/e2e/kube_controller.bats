@@ -15,7 +15,7 @@ cluster() { # cluster CASE
     etcd_start 1
     mkdir "$T/cluster"
     "$DIBS_TEST_SUPPORT/etcd-certificates" "$T/cluster/tls"
-    timeout -k 5 280 python3 "$BATS_TEST_DIRNAME/kube_controller.py" "$1" "$DIBS" "$T/cluster" "$ETCD_URL" ||
+    ETCD_DIR=$ETCD_DIR ETCD_PID=${ETCD_PIDS[0]} timeout -k 5 280 python3 "$BATS_TEST_DIRNAME/kube_controller.py" "$1" "$DIBS" "$T/cluster" "$ETCD_URL" ||
         { tail -n 20 "$T"/cluster/*.log >&2; return 1; }
 }
 
@@ -40,4 +40,5 @@ cluster() { # cluster CASE
 }
 @test "of several controllers one leads, and one that loses the Lease ends nothing" { cluster leaders; }
 @test "500 pods that start without a controller have 500 ports, and keep them when it comes" { cluster down; }
+@test "an etcd that lost its data is followed by daemon, webhook and controller without a restart, as fast as before" { cluster replaced; }
 @test "a ledger that is lost is rebuilt from 5,000 pods before the controller is ready" { cluster restart; }
