@@ -95,6 +95,14 @@ void clock_duration_format(int64_t ms, char out[24])
     (void) snprintf(out, 24, "%" PRId64 "%s", ms / units[i].ms, units[i].name);
 }
 
+int64_t clock_wall_parse(const char *text)
+{
+    struct tm tm = { 0 };
+    const char *end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+
+    return end && !*end ? (int64_t) timegm(&tm) * 1000 : 0;
+}
+
 void clock_wall_format(int64_t wall_ms, char out[32])
 {
     time_t seconds = (time_t) (wall_ms / MS_PER_S);

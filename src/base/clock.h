@@ -21,6 +21,8 @@ int64_t clock_until_ms(int64_t at_ms);
 int64_t clock_duration_parse(const char *text, int64_t max_ms);
 /* Write the shortest exact form: "10m", "90s", "1500ms". */
 void clock_duration_format(int64_t ms, char out[24]);
+/* Parse "2026-01-31T12:00:00Z"; 0 for anything else. */
+int64_t clock_wall_parse(const char *text);
 /* Write "2026-01-31T12:00:00Z"; "-" for an unknown time (0 or less) or one beyond year 9999. */
 void clock_wall_format(int64_t wall_ms, char out[32]);
 #endif

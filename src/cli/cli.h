@@ -109,6 +109,8 @@ void cli_note(const struct cli *cli, const char *fmt, ...) DIBS_PRINTF(2, 3);
  * 'web-0' in namespace 'shop'"; not yet safe for a terminal.
  * `boot_ms`: dibs_boot_ms(). */
 void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size);
+/* Write the two largest units of a duration: "9m30s", "3d2h", "12s". */
+void cli_age(int64_t ms, char *out, size_t size);
 /* Return "alive", "dead", "unknown", "orphan", "kept", or "pending" for a namespace's that waits for its pod.
  */
 const char *cli_state(const dibs_claim *claim);

@@ -62,8 +62,7 @@ void cli_print_count(const struct cli *cli, const char *key, size_t n)
         (void) printf("{\"%s\":%zu}\n", key, n);
 }
 
-/* Write the two largest units: "9m30s", "3d2h", "12s". */
-static void rough_duration(int64_t ms, char *out, size_t size)
+void cli_age(int64_t ms, char *out, size_t size)
 {
     static const struct {
         int64_t ms;
@@ -100,7 +99,7 @@ void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size
     } else if (ms <= 0 || is_dead) {
         (void) snprintf(out, size, "lease, ended");
     } else {
-        rough_duration(ms, left, sizeof left);
+        cli_age(ms, left, sizeof left);
         (void) snprintf(out, size, "lease, %s left", left);
     }
 }

@@ -23,7 +23,7 @@ is_complete() {
     local pattern
     for pattern in '*/bin/dibs' '*/libexec/dibs/dibs-serve' '*/libexec/dibs/dibs-serve-etcd' '*/libexec/dibs/dibs-kube' '*/libdibs.so.[0-9]*.[0-9]*' '*/include/dibs/dibs.h' '*/pkgconfig/dibs.pc' \
         '*/man/man1/dibs.1' '*/bash-completion/completions/dibs' '*/zsh/site-functions/_dibs' \
-        '*/fish/vendor_completions.d/dibs.fish' '*/doc/dibs/LICENSE' '*/share/dibs/dibs.schema.json' \
+        '*/fish/vendor_completions.d/dibs.fish' '*/doc/dibs/LICENSE' '*/share/dibs/dibs.schema.json' '*/bin/kubectl-dibs' \
         '*/systemd/system/dibs.service' '*/systemd/system/dibs.socket' \
         '*/systemd/system/dibs-admin.socket' '*/systemd/user/dibs.service' '*/systemd/user/dibs.socket'; do
         find_one "$pattern" || return 1

@@ -32,6 +32,7 @@ cluster() { # cluster CASE
 @test "numbers of Services and of other pods are never handed out, and errors are reported beside objects" { cluster observed; }
 @test "ls, who, explain, node and doctor speak of pods, roles and namespaces" { cluster words; }
 @test "an Event on a pod names its ports, or says that it bypassed the webhook" { cluster events; }
+@test "kube ls shows pods with their ports, and what the ledger has beside them" { cluster list; }
 @test "cut streams, 410, 429, 500 and 403 end nothing by mistake" { cluster faults; }
 @test "in a pod it is its service account, and follows when the token or the authority is renewed" {
     needs_root

@@ -821,6 +821,79 @@ def case_events(world):
     assert len(world.order(dump="events")) == n + 1
 
 
+def case_list(world):
+    """`dibs kube ls`: what the API server has of pods, beside what the ledger has."""
+    controller = one_cluster(world)
+    world.create(workload("StatefulSet", "web", 2))
+    config = {"allocations": [{"name": "http", "env": "PORT"}, {"name": "dns", "env": "DNS", "proto": "udp"}]}
+    web = [world.create(pod(f"web-{i}", config, owner=("StatefulSet", "web"))) for i in range(2)]
+    world.create(pod("ref", {"references": [{"env": "PEER", "from": "late[0].http"}]}, labels={"dibs.dev/group": "g"}))
+    world.create(pod("plain", None))
+    done = world.create(pod("done"), "jobs")
+    world.create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "front"},
+                  "spec": {"ports": [{"port": 80, "nodePort": 20007}]}})
+    until("all are confirmed", lambda: len(world.claims()) == 7 and len([c for c in world.claims() if c["holder"]]) == 1)
+    world.patch("Pod", "done", {"status": {"phase": "Succeeded"}}, "jobs", "/status")
+    world.delete("Pod", "web-1")
+    late = next(c["port"] for c in world.claims() if "/late/" in c["name"])
+    world.order(insert=[dict(pod("early"), metadata={**pod("early")["metadata"], "namespace": "shop"}),
+                        assigned("shop", "far", 40000)])
+    until("its port is free", lambda: len(world.claims()) == 6)
+
+    def ls(*words, env=None):
+        got = subprocess.run([world.dibs, "kube", "ls", *words], capture_output=True, text=True, timeout=PATIENCE_S, env={
+            **os.environ, "KUBECONFIG": os.path.join(world.directory, "kubeconfig"), **(env or {})})
+        return got.returncode, got.stdout, got.stderr
+
+    def rows(*words, **more):
+        status, out, said = ls(*words, **more)
+        assert status == 0, said
+        return {(cells[0], cells[1], cells[2]): (cells[3], cells[4]) for cells in (
+            re.split(r"  +", line.strip()) for line in out.splitlines()[1:])}, said
+    world.order(services={"dibs/dibs-controller:metrics": controller.port})
+    shop = {("shop", "web-0", f"http {env(web[0])}, dns {env(web[0], 'DNS')} UDP"): "claimed",
+            ("shop", "early", "-"): "missed", ("shop", "far", "http 40000"): "lost",
+            ("shop", "-", f"StatefulSet.web/web/1/-/http {env(web[1])}"): "kept",
+            ("shop", "-", f"StatefulSet.web/web/1/-/dns {env(web[1], 'DNS')}"): "kept",
+            ("shop", "-", f"g/late/0/-/http {late}"): "reserved"}
+    got, said = rows("-n", "shop")
+    assert {k: v[0] for k, v in got.items()} == shop and said == "", (got, said)
+    assert all(re.fullmatch(r"(\d+m)?\d+s", age) for _, age in got.values()), got
+    everything = {**shop, ("jobs", "done", f"http {env(done)}"): "finished", ("-", "-", "Service/front 20007"): "declared"}
+    got, said = rows("-A")
+    assert {k: v[0] for k, v in got.items()} == everything and said == "", (got, said)
+    assert rows("-A", "--controller", f"http://127.0.0.1:{controller.port}")[0].keys() == got.keys()
+    assert rows()[0] == {}  # the context's namespace is dibs
+    # As kubectl starts a plugin; without KUBECONFIG it reads what kubectl reads.
+    home = os.path.join(world.directory, "home")
+    os.makedirs(os.path.join(home, ".kube", "bin"))
+    text = open(os.path.join(world.directory, "kubeconfig")).read().replace('"token"', f'"{world.directory}/token"')
+    open(os.path.join(home, ".kube", "config"), "w").write(text)
+    os.symlink(world.dibs, os.path.join(home, ".kube", "bin", "dibs"))
+    plugin = os.path.join(os.path.dirname(SUPPORT), "..", "share", "kubectl-dibs")
+    out = subprocess.run(["sh", plugin, "ls", "-n", "jobs", "--json"], capture_output=True, text=True, timeout=PATIENCE_S, check=True,
+                         env={**{k: v for k, v in os.environ.items() if k != "KUBECONFIG"}, "HOME": home,
+                              "PATH": os.path.join(home, ".kube", "bin") + ":" + os.environ["PATH"]}).stdout
+    listed, = json.loads(out)
+    assert listed["pod"] == "done" and listed["ports"][0]["port"] == env(done) and listed["created_ms"] > 0, listed
+
+    # Without the controller the pods are shown, and that the rest is unknown.
+    world.order(deny=[["get", "services/proxy"]])
+    got, said = rows("-n", "shop")
+    assert got.keys() == {k for k in shop if k[1] != "-"} and "claims are not known" in said and "services/proxy" in said, said
+    assert {v[0] for v in got.values()} == {"assigned", "missed"}, got
+    assert "cannot be reached" in rows("-A", "--controller", "http://127.0.0.1:1")[1]
+    world.order(deny=[["list", "pods"]])
+    status, out, said = ls()
+    assert status == 7 and "pods is forbidden" in said and not out, (status, out, said)
+    assert ls("-n", "no/space")[0] == 2 and ls(env={"KUBECONFIG": "/nowhere"})[0] != 0
+    world.dibs_does("claim", "--pool", "kube", "--keep", "own")
+    status, text = world.get(controller, "/claims")
+    assert status == 200 and {c["principal"] for c in json.loads(text)} == {"ns:shop", "kube:observed"}, text
+    assert not [c for c in json.loads(text) if "token" in c], text
+    controller.stop()
+
+
 def case_faults(world):
     controller = one_cluster(world)
     world.create(workload("StatefulSet", "web", 1))

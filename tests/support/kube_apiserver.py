@@ -374,6 +374,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if re.fullmatch("/apis/[^/]+", url.path) and self.command == "GET":
                 self.discover(url.path.split("/")[2])
                 return
+            service = re.fullmatch("/api/v1/namespaces/([^/]+)/services/([^/]+)/proxy(/.*)", url.path)
+            if service and self.command == "GET":
+                self.proxy(*service.groups())
+                return
             target = Target(url.path, server.orders.get("absent", []))
             server.allow(self.command, target, self.query)
             code, obj = self.serve(target, raw)
@@ -401,6 +405,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         version = {"groupVersion": f"{group}/{GROUPS[group][0]}", "version": GROUPS[group][0]}
         self.answer(200, {"kind": "APIGroup", "apiVersion": "v1", "name": group, "versions": [version],
                           "preferredVersion": version})
+
+    def proxy(self, namespace, service, path):
+        if ["get", "services/proxy"] in self.server.orders.get("deny", []):
+            raise Refusal(403, "Forbidden", 'services is forbidden: User "test" cannot get resource "services/proxy"')
+        port = self.server.orders.get("services", {}).get(f"{namespace}/{service}")
+        if not port:
+            raise Refusal(503, "ServiceUnavailable", f'no endpoints available for service "{service}"')
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        self.answer(answer.status, answer.read())
+        connection.close()
 
     def serve(self, target, raw):
         verb = self.command
@@ -685,7 +701,7 @@ class Server(http.server.ThreadingHTTPServer):
 class Control(socketserver.StreamRequestHandler):
     """An order is an object with one of these: compact, cut (all streams, without an end), fail ([{match, times, status |
     cut | slow, retryAfter}]; times below 0: for ever), deny ([[verb, plural]]), absent ([group]), deaf (streams that tell
-    no changes), expire_continue (times), insert ([object], past admission), counts, dump (plural), reinvoke, token (the only one that is good from now on),
+    no changes), services ({NAMESPACE/SERVICE:PORT: the number of the port here}, for their proxy), expire_continue (times), insert ([object], past admission), counts, dump (plural), reinvoke, token (the only one that is good from now on),
     certificate (the name of the one that is shown from now on; all connections end)."""
 
     def handle(self):
@@ -708,7 +724,7 @@ class Control(socketserver.StreamRequestHandler):
                 server.orders["cuts"] = server.orders.get("cuts", 0) + 1
                 store.lock.notify_all()
         with server.order_lock:
-            for key in ("fail", "deny", "absent", "deaf", "expire_continue", "reinvoke"):
+            for key in ("fail", "deny", "absent", "deaf", "expire_continue", "reinvoke", "services"):
                 if key in order:
                     server.orders[key] = order[key]
             if "token" in order:

@@ -151,7 +151,9 @@ static void a_wall_time_is_written_in_utc(void **state)
 
         clock_wall_format(rows[i].ms, text);
         assert_string_equal(text, rows[i].text);
+        assert_true(clock_wall_parse(text) == (strcmp(text, "-") == 0 ? 0 : rows[i].ms / 1000 * 1000));
     }
+    assert_true(clock_wall_parse("") == 0 && clock_wall_parse("2026-01-31T12:00:00Zx") == 0);
 }
 
 int main(void)

@@ -28,13 +28,18 @@ static const struct cli_opt opts[] = {
       .is_repeatable = true },
     { .name = "rebuilt", .help = "claim nothing before a controller has rebuilt the ledger" },
     { .name = "no-quota", .help = "let a namespace have more than its quota of ports" },
-    { .name = "kubeconfig", .arg = "FILE", .help = "API server of the controller (in a pod: its own)" },
-    { .name = "lease-namespace", .arg = "NAME", .help = "namespace of the Lease for leader election" },
+    { .name = "kubeconfig", .arg = "FILE", .help = "API server of controller and `ls` (in a pod: its own)" },
+    { .name = "lease-namespace", .arg = "NAME", .help = "namespace of the controller and its Lease" },
     { .name = "metrics-listen",
       .arg = "ADDRESS",
       .help = "the controller's health and metrics (127.0.0.1:9464)" },
     { .name = "print", .help = "write the objects of `install`, a key among them, to standard output" },
-    { .name = "namespace", .arg = "NAME", .help = "where `install` puts them (dibs)" },
+    { .name = "namespace",
+      .letter = 'n',
+      .arg = "NAME",
+      .help = "where `install` puts them (dibs), or whose pods `ls` shows" },
+    { .name = "all-namespaces", .letter = 'A', .help = "pods of all namespaces" },
+    { .name = "controller", .arg = "URL", .help = "ask this controller, not that in the cluster" },
     { .name = "image", .arg = "IMAGE", .help = "what their containers run (dibs)" },
     { .name = "api-server",
       .arg = "RANGE",
@@ -48,7 +53,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_kube = {
     .name = "kube",
-    .args = "inject FILE | webhook | controller | install --print",
+    .args = "inject FILE | ls | webhook | controller | install --print",
     .summary = "Put ports into Kubernetes objects",
     .details = "`inject` reads YAML or JSON (- is standard input), finds the pods and pod\n"
                "templates with the annotation dibs.dev/ports, or RBG's port-allocator, claims\n"
@@ -77,6 +82,12 @@ const struct cli_cmd cmd_kube = {
                "are confirmed when their pod is seen, written again when the ledger has lost\n"
                "them, and end when nothing needs them any more. One of several leads.\n"
                "\n"
+               "`ls` shows pods with their ports: pending (the controller has not seen the pod),\n"
+               "claimed, lost (the ledger does not have them), missed (created without the\n"
+               "webhook) or finished; and claims without a pod: reserved (pods refer to them),\n"
+               "kept (for an instance that comes back), ending, or declared (of a Service).\n"
+               "`kubectl dibs` is the same as `dibs kube`.\n"
+               "\n"
                "`install --print` writes all objects that a cluster needs for it, for\n"
                "`kubectl apply -f -`: those of contrib/k8s, with the ledger (--ledger\n"
                "etcd://...) and a certificate for the webhook that is made now and is good for\n"
@@ -86,6 +97,6 @@ const struct cli_cmd cmd_kube = {
     .flags = CLI_CLAIMS,
     .min_args = 1,
     .max_args = 2,
-    .args_words = "inject webhook controller install",
+    .args_words = "inject ls webhook controller install",
     .program = "dibs-kube",
 };

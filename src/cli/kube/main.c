@@ -30,10 +30,13 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     static const char *const of_install[] = { "print",    "namespace",  "image",      "api-server",
                                               "secret",   "kubernetes", "start-port", "port-range",
                                               "strategy", NULL };
+    static const char *const of_ls[] = { "namespace",  "all-namespaces",  "kubeconfig",
+                                         "controller", "lease-namespace", NULL };
     static const struct cli_verb verbs[] = {
         { "inject", "a FILE, or - for stdin", of_inject, kube_inject },
         { "controller", NULL, of_controller, controller },
         { "install", NULL, of_install, kube_install },
+        { "ls", NULL, of_ls, kube_ls },
         { "webhook", NULL, of_webhook, kube_webhook },
         { 0 },
     };

@@ -475,10 +475,13 @@ static dibs_status open_election(struct controller *c, dibs_err *err)
 
 static dibs_status start(struct controller *c, dibs_err *err)
 {
+    static const struct page pages[] = { { { "GET", "/claims", NULL, 0 }, controller_serve_claims } };
     const struct endpoint_options endpoint = { .limits = { .max_connections = CONNECTIONS_MAX,
                                                            .max_per_user = CONNECTIONS_MAX,
                                                            .max_body_bytes = BODY_MAX_BYTES },
-                                               .hint = "there are /healthz, /readyz and /metrics",
+                                               .pages = pages,
+                                               .n_pages = sizeof pages / sizeof *pages,
+                                               .hint = "there are /healthz, /readyz, /metrics and /claims",
                                                .check_ready = check_ready,
                                                .write_metrics = controller_metrics,
                                                .ctx = c };

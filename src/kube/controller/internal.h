@@ -55,6 +55,8 @@ struct controller {
 
 /* cluster_facts.c: write the quotas of namespaces into the ledger, unless they are unknown. */
 dibs_status controller_write_quotas(struct controller *c, dibs_err *err);
+/* claims_page.c: answer GET /claims; `ctx` is the controller. */
+void controller_serve_claims(void *ctx, struct http_request *r);
 /* Write the metrics; `ctx` is the controller. */
 void controller_metrics(void *ctx, struct bytes *out);
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/grow.h"
 #include "base/hash.h"
 #include "base/name_part.h"
@@ -37,8 +38,7 @@ static uint64_t id_hash(const char *principal, const char *id, bool is_finished)
     return hash_of(principal, "%s%s", is_finished ? "-" : "", id);
 }
 
-/* Hash "NAME/PORT". A claim that left its name for another number already has that form. */
-static uint64_t claim_hash(const char *principal, const char *name, uint16_t port)
+uint64_t inventory_claim_hash(const char *principal, const char *name, uint16_t port)
 {
     bool has_port = name_part_count(name) > DIBS_NAME_PARTS_MAX;
 
@@ -279,7 +279,7 @@ static bool read_claims(struct inventory_object *o)
     bool is_whole = !o->id[0] || add_use(o, id_hash(o->principal, o->id, o->is_finished));
 
     for (size_t i = 0; i < o->n_claims && is_whole && !o->is_finished; i++)
-        is_whole = add_use(o, claim_hash(o->principal, o->claims[i].name, o->claims[i].port));
+        is_whole = add_use(o, inventory_claim_hash(o->principal, o->claims[i].name, o->claims[i].port));
     return is_whole;
 }
 
@@ -290,6 +290,7 @@ static bool read_pod(struct inventory *inv, struct inventory_object *o, const js
     const jsonr_value *annotations = jsonr_at(pod, "metadata.annotations");
 
     o->is_pod = true;
+    o->created_ms = clock_wall_parse(jsonr_text_at(pod, "metadata.creationTimestamp"));
     o->is_finished = is_finished(pod);
     if (jsonr_get_string(annotations, IDENTITY_KEY_CLAIM, &id) && identity_is_id(id))
         (void) snprintf(o->id, sizeof o->id, "~%s", id);
@@ -460,7 +461,7 @@ bool inventory_has_pod(const struct inventory *inv, const dibs_claim *claim)
 {
     char id[IDENTITY_ID_MAX + 2] = "";
 
-    if (is_in_use(inv, claim_hash(claim->principal, claim->name, claim->port)))
+    if (is_in_use(inv, inventory_claim_hash(claim->principal, claim->name, claim->port)))
         return true;
     /* A pod with this id has the claim, whatever its dibs.dev/assigned says. */
     return read_id(claim->name, id) && is_in_use(inv, hash_table_hash(claim->principal, id));

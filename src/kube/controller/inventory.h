@@ -29,6 +29,7 @@ struct inventory_object {
     bool has_quota; /* a Namespace with a valid annotation */
     uint32_t quota;
     char id[IDENTITY_ID_MAX + 2]; /* of a pod: "~ID", the instance of its claims; "": it has no id */
+    int64_t created_ms;           /* of a pod, by the API server's clock; 0: unknown */
     bool has_missed;              /* a pod that asks for ports and bypassed the webhook */
     bool is_reported;             /* ... of which an Event was requested */
     bool is_finished;             /* a pod that will not run again */
@@ -65,6 +66,8 @@ void inventory_drop(struct inventory *inventory, const jsonr_value *object);
 void inventory_begin(struct inventory *inventory, unsigned source);
 void inventory_end(struct inventory *inventory, unsigned source);
 
+/* Hash "NAME/PORT". A claim that left its name for another number already has that form. */
+uint64_t inventory_claim_hash(const char *principal, const char *name, uint16_t port);
 /* Return whether a living pod records the claim with this number. */
 bool inventory_has_pod(const struct inventory *inventory, const dibs_claim *claim);
 /* Return whether the pod with the id in the claim's name is finished or gone, so no admission waits for it.
