@@ -322,6 +322,16 @@ bool identity_is_id(const char *text)
     return len == IDENTITY_ID_MAX && strspn(text, "0123456789abcdef") == len;
 }
 
+bool identity_is_own_key(const char *key)
+{
+    static const char *const keys[] = { IDENTITY_KEY_CLAIM, IDENTITY_KEY_ASSIGNED, IDENTITY_KEY_SIGNATURE };
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(key, keys[i]) == 0)
+            return true;
+    return false;
+}
+
 enum {
     RANDOM_DIGITS = 24,
     DIGEST_DIGITS = IDENTITY_ID_MAX - RANDOM_DIGITS,

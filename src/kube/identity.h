@@ -16,10 +16,11 @@
 #include "dibs/dibs.h"
 #include "workload/discovery.h"
 
-#define IDENTITY_KEY_CLAIM "dibs.dev/claim"       /* annotation: the id, written at the pod's creation */
-#define IDENTITY_KEY_ASSIGNED "dibs.dev/assigned" /* annotation: all claims of the pod */
-#define IDENTITY_KEY_QUOTA "dibs.dev/quota"       /* annotation of a Namespace: its number of ports */
-#define IDENTITY_LABEL_GROUP "dibs.dev/group"     /* joins several objects of a namespace to one group */
+#define IDENTITY_KEY_CLAIM "dibs.dev/claim"         /* annotation: the id, written at the pod's creation */
+#define IDENTITY_KEY_ASSIGNED "dibs.dev/assigned"   /* annotation: all claims of the pod */
+#define IDENTITY_KEY_SIGNATURE "dibs.dev/signature" /* annotation: proves the other two */
+#define IDENTITY_KEY_QUOTA "dibs.dev/quota"         /* annotation of a Namespace: its number of ports */
+#define IDENTITY_LABEL_GROUP "dibs.dev/group"       /* joins several objects of a namespace to one group */
 #define IDENTITY_LABEL_ROLE "dibs.dev/role"
 #define IDENTITY_KEPT_BY_POD "Pod"        /* the keeper of claims that last as long as their pod */
 #define IDENTITY_OBSERVED "kube:observed" /* the principal of numbers used without a claim; no namespace */
@@ -70,6 +71,8 @@ void identity_take_id(struct identity *identity, const char *id);
 dibs_status identity_draw_id(const jsonr_value *pod, int64_t wall_ms, char out[IDENTITY_ID_MAX + 1],
                              dibs_err *err);
 bool identity_is_id(const char *text);
+/* Return whether dibs itself writes the annotation of this key. */
+bool identity_is_own_key(const char *key);
 /* Return whether the pod's id can come from an earlier admission of the same creation. A copy has a name,
  * node or uid that its original did not have then, or arrives later than a request can take. */
 bool identity_may_be_asked_again(const struct identity *identity, const jsonr_value *pod, int64_t wall_ms);

@@ -113,6 +113,18 @@ static dibs_status check_flags(struct kube_ledger *l, const struct kube_ledger_o
                    count_withheld(l, asked), asked->order, has->name, asked_ports, asked->order);
 }
 
+dibs_status kube_ledger_serve(struct kube_ledger *l, const struct installation *installation,
+                              const char *cluster, dibs_err *err)
+{
+    const struct call call = handle_call(&l->acting);
+    struct fact_record fact = { 0 };
+
+    _Static_assert(sizeof fact.installation == sizeof installation->id, "an id fits into a fact");
+    (void) text_copy(fact.installation, sizeof fact.installation, installation->id);
+    (void) text_copy(fact.cluster, sizeof fact.cluster, cluster);
+    return ledger_serve(l->server.ledger, &call, &fact, err);
+}
+
 dibs_status kube_ledger_open(struct kube_ledger *l, const struct kube_ledger_options *options, dibs_err *err)
 {
     int64_t said_ms = options->settings->timeout_ms;
@@ -124,6 +136,8 @@ dibs_status kube_ledger_open(struct kube_ledger *l, const struct kube_ledger_opt
     dibs_status s = server_ledger_open(options->settings, call_ms, part, &l->server, err);
     if (s == DIBS_OK)
         s = handle_for(l->server.handle, options->principal, &l->acting, err);
+    if (s == DIBS_OK)
+        s = kube_ledger_serve(l, options->installation, "", err);
     if (s == DIBS_OK)
         s = kube_pool_open(&l->acting, ledger_is_shared(l->server.ledger), &options->pool, &l->pool, err);
     if (s == DIBS_OK)

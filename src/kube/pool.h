@@ -3,6 +3,7 @@
 #define DIBS_KUBE_POOL_H
 /* The ledger and the pool of pods' ports, shared by all replicas of webhook and controller. */
 #include "base/loop.h"
+#include "kube/install/installation.h"
 #include "lib/handle.h"
 #include "server/ledger_open.h"
 
@@ -30,8 +31,9 @@ struct kube_ledger_options {
     const char *kind, *listen;     /* for the node's name, HOST/KIND-PORT */
     const char *principal;         /* for which `acting` acts; borrowed */
     struct loop *loop;
-    dibs_pool pool;                      /* created if missing */
-    const struct kube_pool_flags *flags; /* INVALID when the stored pool differs from one of them */
+    const struct installation *installation; /* TAKEN when the ledger serves another one */
+    dibs_pool pool;                          /* created if missing */
+    const struct kube_pool_flags *flags;     /* INVALID when the stored pool differs from one of them */
 };
 struct kube_ledger { /* zero: closed. Must not move while it is open */
     struct server_ledger server;
@@ -44,6 +46,10 @@ struct kube_ledger { /* zero: closed. Must not move while it is open */
 /* Open the ledger. The caller closes it with kube_ledger_close(), also on failure. */
 dibs_status kube_ledger_open(struct kube_ledger *ledger, const struct kube_ledger_options *options,
                              dibs_err *err);
+/* Record which installation and cluster (the uid of kube-system; "": not known) the ledger serves. TAKEN: it
+ * serves another one. */
+dibs_status kube_ledger_serve(struct kube_ledger *ledger, const struct installation *installation,
+                              const char *cluster, dibs_err *err);
 void kube_ledger_close(struct kube_ledger *ledger);
 /* Reread the pool: `dibs pool set` may have changed it, and a lost ledger has none. */
 dibs_status kube_ledger_renew_pool(struct kube_ledger *ledger, dibs_err *err);

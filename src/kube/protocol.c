@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "net/bindings.h"
 #include "net/proto.h"
 
 #include "base/banned.h"
@@ -29,4 +30,15 @@ uint8_t protocols_of(const struct workload_port *port)
     for (size_t i = 0; i < n; i++)
         protos |= 1u << bindings[i].proto;
     return (uint8_t) protos;
+}
+
+void protocols_bind(uint8_t protos, dibs_binding bindings[DIBS_BINDINGS_MAX], size_t *n)
+{
+    dibs_proto all[PROTOCOLS_END];
+    size_t n_protos = 0;
+
+    for (unsigned proto = DIBS_TCP; proto < PROTOCOLS_END; proto++)
+        if (protos & 1u << proto)
+            all[n_protos++] = (dibs_proto) proto;
+    (void) !bindings_add("*", all, n_protos, bindings, n, NULL); /* cannot fail: "*" is an address */
 }

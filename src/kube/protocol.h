@@ -11,4 +11,6 @@ const char *protocol_name(dibs_proto proto);
 uint8_t protocol_bit(const char *name);
 /* Return the protocols of a workload port's bindings. */
 uint8_t protocols_of(const struct workload_port *port);
+/* Write the bindings of these protocols on all addresses. */
+void protocols_bind(uint8_t protos, dibs_binding bindings[DIBS_BINDINGS_MAX], size_t *n);
 #endif

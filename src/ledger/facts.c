@@ -28,6 +28,54 @@ dibs_status ledger_count(struct ledger *ledger, const struct call *call, uint32_
     return s == DIBS_OK ? step.store->ops->count(step.store, call->principal, n, err) : s;
 }
 
+/* ---- the cluster ---- */
+
+/* Compare what is known with `is`, and add what is new. TAKEN: they differ. */
+static dibs_status merge(struct fact_record *known, const struct fact_record *is, bool *is_new, dibs_err *err)
+{
+    if (is->installation[0] && known->installation[0] && strcmp(is->installation, known->installation) != 0)
+        return err_set(err, DIBS_TAKEN,
+                       "this ledger serves the installation '%s' of dibs, and this one is '%s': each cluster "
+                       "needs a prefix of its own (etcd://HOST/PREFIX), and all programs of one cluster the "
+                       "same installation",
+                       known->installation, is->installation);
+    if (is->cluster[0] && known->cluster[0] && strcmp(is->cluster, known->cluster) != 0)
+        return err_set(err, DIBS_TAKEN,
+                       "this ledger serves the cluster whose namespace kube-system has the uid %s, and here "
+                       "it is %s: each cluster needs a prefix (etcd://HOST/PREFIX) and an installation of "
+                       "its own",
+                       known->cluster, is->cluster);
+    *is_new = (is->installation[0] && !known->installation[0]) || (is->cluster[0] && !known->cluster[0]);
+    if (!known->installation[0])
+        memcpy(known->installation, is->installation, sizeof known->installation);
+    if (!known->cluster[0])
+        memcpy(known->cluster, is->cluster, sizeof known->cluster);
+    return DIBS_OK;
+}
+
+dibs_status ledger_serve(struct ledger *ledger, const struct call *call, const struct fact_record *cluster,
+                         dibs_err *err)
+{
+    struct fact_record known = { 0 };
+    bool is_new = true;
+    dibs_status s = ledger_fact(ledger, call, &known, err);
+
+    if (s == DIBS_OK)
+        s = merge(&known, cluster, &is_new, err);
+    if ((s != DIBS_OK && s != DIBS_NOT_FOUND) || !is_new)
+        return s;
+    s = DIBS_OK;
+    for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, true, &s, err);) {
+        known = (struct fact_record){ 0 };
+        s = step.store->ops->get(step.store, FACTS, &known, err);
+        if (s == DIBS_OK || s == DIBS_NOT_FOUND)
+            s = merge(&known, cluster, &is_new, err);
+        if (s == DIBS_OK && is_new)
+            s = step.store->ops->put(step.store, FACTS, &known, err);
+    }
+    return s;
+}
+
 /* ---- quotas ---- */
 
 /* The facts to compare, and those of the store that are not among them. */

@@ -279,6 +279,10 @@ dibs_status ledger_pools(struct ledger *ledger, const struct call *call,
 /* Get the fact about fact->subject. NOT_FOUND: there is none. */
 dibs_status ledger_fact(struct ledger *ledger, const struct call *call, struct fact_record *fact,
                         dibs_err *err);
+/* Record that the ledger serves this cluster and this installation of dibs; an empty member is not known.
+ * TAKEN: it serves another one. */
+dibs_status ledger_serve(struct ledger *ledger, const struct call *call, const struct fact_record *cluster,
+                         dibs_err *err);
 /* Replace the facts about namespaces by these, which are sorted by their subjects. */
 dibs_status ledger_set_quotas(struct ledger *ledger, const struct call *call,
                               const struct fact_record *quotas, size_t n, dibs_err *err);

@@ -17,13 +17,15 @@ def make_certificate(at):
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                     "-days", "2", "-keyout", f"{at}.key", "-out", f"{at}.cert", "-subj", "/CN=dibs-bench", "-addext",
                     "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    with open(os.open(f"{at}.installation", os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as f:
+        f.write("id bench\nkey 0123456789abcdef0123456789abcdef\n")
 
 
 class Bench(etcd.Bench):
     def webhook(self, cluster, name, certificate):
         port = int(subprocess.run([os.path.join(self.support, "free_port.py")], check=True, capture_output=True).stdout)
         argv = [self.dibs, "kube", "webhook", "--listen", f"127.0.0.1:{port}", "--tls-cert", f"{certificate}.cert",
-                "--tls-key", f"{certificate}.key", "--start-port", "20000", "--port-range", "40000"]
+                "--tls-key", f"{certificate}.key", "--installation", f"{certificate}.installation", "--start-port", "20000", "--port-range", "40000"]
         env = {"DIBS_LEDGER": f"{cluster.url}/hook", "DIBS_NODE": name, "DIBS_TIMEOUT": "3s"}
 
         def answers():

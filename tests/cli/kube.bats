@@ -819,6 +819,7 @@ contexts: [{name: c, context: {cluster: c, user: u}}]
 clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
 users: [{name: u, user: {tokenFile: token}}]
 END
-    refused 2 kube controller --kubeconfig kubeconfig
+    (umask 077 && printf 'id test\nkey %s\n' 0123456789abcdef0123456789abcdef >installation)
+    refused 2 kube controller --kubeconfig kubeconfig --installation installation
     says "token ./token: the file is empty"
 }

@@ -316,6 +316,29 @@ static void quotas_are_those_of_the_last_list_alone(void **state)
     assert_int_equal(quota_of(t, "ns:b"), UINT32_MAX);
 }
 
+static void a_ledger_serves_the_first_cluster_and_refuses_another(void **state)
+{
+    struct t_ledger *t = *state;
+    const struct fact_record quota = { .subject = "ns:a", .quota = 5 };
+    const struct fact_record first = { .installation = "one" };
+    const struct fact_record whole = { .installation = "one", .cluster = "uid-1" };
+    const struct fact_record others[] = { { .installation = "two" },
+                                          { .installation = "two", .cluster = "uid-1" },
+                                          { .installation = "one", .cluster = "uid-2" } };
+    struct fact_record known = { 0 };
+
+    ASSERT_OK(ledger_serve(t->ledger, &t->call, &first, &t->err), &t->err);
+    ASSERT_OK(ledger_serve(t->ledger, &t->call, &whole, &t->err), &t->err);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_int_equal(ledger_serve(t->ledger, &t->call, &others[i], &t->err), DIBS_TAKEN);
+    ASSERT_OK(ledger_serve(t->ledger, &t->call, &first, &t->err), &t->err);
+    ASSERT_OK(ledger_set_quotas(t->ledger, &t->call, &quota, 1, &t->err), &t->err);
+    ASSERT_OK(ledger_set_quotas(t->ledger, &t->call, NULL, 0, &t->err), &t->err);
+    ASSERT_OK(ledger_fact(t->ledger, &t->call, &known, &t->err), &t->err);
+    assert_string_equal(known.installation, "one");
+    assert_string_equal(known.cluster, "uid-1");
+}
+
 static void only_named_claims_of_the_caller_are_counted(void **state)
 {
     struct t_ledger *t = *state;
@@ -446,6 +469,7 @@ int main(int argc, char **argv)
         CASE(pools_are_kept_listed_and_removed_when_empty),
         CASE(the_creation_and_the_removal_of_a_pool_are_events),
         CASE(quotas_are_those_of_the_last_list_alone),
+        CASE(a_ledger_serves_the_first_cluster_and_refuses_another),
         CASE(only_named_claims_of_the_caller_are_counted),
         CASE(sightings_count_for_one_generation),
         CASE(the_time_of_the_first_sighting_stays),

@@ -9,6 +9,8 @@ DIRECTORY has the certificates (support/etcd-certificates) in tls/. Everything t
 import base64
 import collections
 import ctypes
+import hashlib
+import hmac
 import http.client
 import json
 import os
@@ -29,6 +31,7 @@ SUPPORT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PATIENCE_S = 60  # a machine may stand still for seconds
 IDLE_S = 20  # the server closes what was not used for longer
 LONG = os.environ.get("DIBS_TEST_LONG") == "1"
+KEY = "0123456789abcdef0123456789abcdef"  # of the installation, which has the id "test"
 PORTS = {"allocations": [{"name": "http", "env": "PORT"}]}
 PLURALS = {"Namespace": "/api/v1/namespaces", "Pod": "/api/v1/namespaces/{}/pods", "Service": "/api/v1/namespaces/{}/services",
            "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
@@ -85,6 +88,7 @@ class World:
         self.local = threading.local()
         self.env = {"DIBS_LEDGER": ledger, "DIBS_SOCKET": os.path.join(directory, "admin.sock")}
         self.hooks = {}
+        self.installation = self.install("test")
         # Commands reach the ledger through a daemon.
         Process(self, "daemon", [dibs, "serve", "--socket", os.path.join(directory, "dibs.sock"), "--admin-socket",
                                  self.env["DIBS_SOCKET"]], env={"DIBS_LEDGER": ledger})
@@ -142,6 +146,12 @@ class World:
 
     # -- dibs --
 
+    def install(self, ident):
+        path = os.path.join(self.directory, f"installation.{ident}")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as f:
+            f.write(f"id {ident}\nkey {KEY}\n")
+        return path
+
     def claims(self):
         got = subprocess.run([self.dibs, "ls", "--all", "--pool", "kube", "--json"], capture_output=True, text=True,
                              env={**os.environ, **self.env}, timeout=PATIENCE_S)
@@ -170,6 +180,7 @@ class World:
         port = self.free_port()
         p = Process(self, name, [self.dibs, "kube", "controller", "--kubeconfig",
                                  os.path.join(self.directory, "kubeconfig"), "--metrics-listen", f"127.0.0.1:{port}",
+                                 "--installation", more.get("installation", self.installation),
                                  *more.get("flags", [])], {**self.env, "DIBS_NODE": name, **more.get("env", {})})
         p.port = port
         if is_awaited:
@@ -202,7 +213,8 @@ class World:
         cert = os.path.join(self.tls, "server")
         port = self.hooks[name] if name in self.hooks else self.free_port()
         p = Process(self, name, [self.dibs, "kube", "webhook", "--listen", f"127.0.0.1:{port}", "--tls-cert",
-                                 cert + ".cert", "--tls-key", cert + ".key", "--pending", "1m", *flags],
+                                 cert + ".cert", "--tls-key", cert + ".key", "--installation", self.installation,
+                                 "--pending", "1m", *flags],
                     {**self.env, "DIBS_NODE": name})
         p.port = port
         self.hooks[name] = port
@@ -272,8 +284,11 @@ def assigned(ns, name, port, keeper="Pod"):
     claim = f"Pod.{name}/{name}/~{ident}/-/http"
     obj = pod(name, None)
     obj["metadata"]["namespace"] = ns
-    obj["metadata"]["annotations"] = {"dibs.dev/claim": ident, "dibs.dev/assigned": json.dumps(
-        [{"claim": claim, "port": port, "protocols": ["TCP"], "kind": keeper}])}
+    text = json.dumps([{"claim": claim, "port": port, "protocols": ["TCP"], "kind": keeper}])
+    statement = "".join(f"{part}\0" for part in ("dibs.dev/assigned 1", "test", f"ns:{ns}", ident, text))
+    obj["metadata"]["annotations"] = {
+        "dibs.dev/claim": ident, "dibs.dev/assigned": text,
+        "dibs.dev/signature": hmac.new(KEY.encode(), statement.encode(), hashlib.sha256).hexdigest()}
     return obj
 
 
@@ -728,6 +743,61 @@ def case_quota(world):
     controller.stop()
 
 
+def case_forged(world):
+    controller = one_cluster(world)
+    made = world.create(pod("one"))
+    until("it is confirmed", lambda: [c for c in world.claims() if not c["holder"]])
+    # Written by a user who may create pods: refused, with and without a request for ports.
+    forged = assigned("shop", "two", 20500)
+    forged["metadata"]["annotations"]["dibs.dev/signature"] = "0" * 64
+    for annotations in (forged["metadata"]["annotations"], {**made["metadata"]["annotations"], "dibs.dev/claim": "0" * 32},
+                        {**made["metadata"]["annotations"], "dibs.dev/assigned": "[]"}):
+        copy = pod("two", None)
+        copy["metadata"]["annotations"] = annotations
+        status, got = world.call("POST", world.path("Pod", "shop"), copy)
+        assert status == 422 and "dibs has not signed this" in got["message"], got
+    # Past the webhook: reported, and no claim.
+    world.order(insert=[forged])
+    until("it is reported", lambda: [e for e in world.order(dump="events") if e["reason"] == "PortNotSigned" and
+                                     e["involvedObject"]["name"] == "two"])
+    assert len(world.claims()) == 1
+    assert world.metric(controller, 'apiserver_nodeport_repair_port_errors_total{type="unsigned"}') >= 1
+    # From a backup: the pod is gone, and its numbers are free.
+    port = env(made)
+    world.delete("Pod", "one")
+    until("its claim ends", lambda: not world.claims())
+    back = {**made, "metadata": {k: v for k, v in made["metadata"].items() if k in ("name", "labels", "annotations")}}
+    assert env(world.create(back)) == port
+    controller.stop()
+
+
+def case_other(world):
+    """Two clusters do not share a ledger, nor do two installations in one cluster."""
+    world.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
+    controller = one_cluster(world)
+    world.create(pod("one"))
+    until("it is confirmed", lambda: [c for c in world.claims() if not c["holder"]])
+
+    def refused(p, why):
+        until(f"{p.name} ends", lambda: not p.is_alive())
+        log = open(p.log).read()
+        assert p.child.returncode == 3 and why in log, (p.child.returncode, log)
+    other = world.install("other")
+    cert = os.path.join(world.tls, "server")
+    refused(Process(world, "other-hook", [world.dibs, "kube", "webhook", "--listen", "127.0.0.1:0", "--tls-cert", cert + ".cert",
+                                          "--tls-key", cert + ".key", "--installation", other],
+                    {**world.env, "DIBS_NODE": "other"}), "this ledger serves the installation 'test' of dibs, and this one is 'other'")
+    refused(world.controller("other-controller", is_awaited=False, installation=other),
+            "this ledger serves the installation 'test' of dibs, and this one is 'other'")
+    # Another cluster, made from the same files.
+    controller.stop()
+    world.delete("Namespace", "kube-system")
+    world.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
+    world.order(insert=[assigned("shop", "two", 20500)])
+    refused(world.controller("second", is_awaited=False), "this ledger serves the cluster whose namespace kube-system has the uid")
+    assert len(world.claims()) == 1
+
+
 def case_observed(world):
     controller = one_cluster(world)
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "front"},
@@ -957,9 +1027,9 @@ def case_account(world):
         with open(os.path.join(at, name), "w", encoding="ascii") as f:
             f.write(text)
     port = world.free_port()
-    inside = f'mount --bind "$1" /run && exec "$2" kube controller --metrics-listen 127.0.0.1:{port}'
+    inside = f'mount --bind "$1" /run && exec "$2" kube controller --installation "$3" --metrics-listen 127.0.0.1:{port}'
     p = Process(world, "controller", ["unshare", "--mount", "sh", "-c", inside, "sh",
-                                      os.path.join(world.directory, "run"), world.dibs],
+                                      os.path.join(world.directory, "run"), world.dibs, world.installation],
                 {**world.env, "DIBS_NODE": "inside", "KUBERNETES_SERVICE_HOST": world.url.hostname,
                  "KUBERNETES_SERVICE_PORT": str(world.url.port), "KUBECONFIG": ""})
     p.port = port

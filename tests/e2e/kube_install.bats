@@ -45,7 +45,7 @@ start_alone() {
     install_py same "$T/rendered" "$T/printed"
     printed --namespace ports >"$T/other"
     printed --api-server 10.0.0.0/28 --api-server fd00::1/128 >"$T/closed"
-    diff "$T/printed" "$T/closed" | grep -E '^>' | grep -vE 'ca(Bundle|\.crt)|tls\.' >"$T/from"
+    diff "$T/printed" "$T/closed" | grep -E '^>' | grep -vE 'ca(Bundle|\.crt)|tls\.|installation: ' >"$T/from"
     [ "$(sed 's/^> *//' "$T/from")" = 'ingress: [{"from":[{"ipBlock":{"cidr":"10.0.0.0/28"}},{"ipBlock":{"cidr":"fd00::1/128"}}],"ports":[{"protocol":"TCP","port":"https"}]}]' ]
     install_py moved "$T/printed" "$T/other" dibs ports
 }
@@ -97,9 +97,12 @@ start_alone() {
     needs_root
     needs python3 openssl curl
     etcd_start 1
-    mkdir -p "$T/volumes/tls"
+    mkdir -p "$T/volumes/tls" "$T/volumes/installation"
     printed --namespace ports --start-port 21000 --port-range 50 >"$T/printed"
     install_py tls "$T/printed" "$T/volumes/tls"
+    mv "$T/volumes/tls/installation" "$T/volumes/installation/"
+    chmod 0440 "$T/volumes/installation/installation"
+    chgrp 65532 "$T/volumes/installation/installation" # fsGroup
     cd "$T/volumes/tls"
     cmp bundle ca.crt
     openssl verify -x509_strict -purpose sslserver -verify_hostname dibs-webhook.ports.svc -CAfile bundle tls.crt
@@ -130,8 +133,14 @@ json.dump(snapshot, sys.stdout)' <"$T/snapshot" | on beside snapshot import -
 
     # It knows each annotation that the match condition lets through, and these are all that it knows.
     install_py keys "$T/printed" >"$T/keys"
-    grep -ohE '"[a-z0-9.-]+/[a-z-]+"' "$top"/src/workload/{annotation,discovery}.h | tr -d '"' | sort | diff - <(sort "$T/keys")
+    own='^dibs.dev/(claim|assigned|signature)$'
+    [ "$(grep -cE "$own" "$T/keys")" -eq 3 ]
+    grep -ohE '"[a-z0-9.-]+/[a-z-]+"' "$top"/src/workload/{annotation,discovery}.h | tr -d '"' | sort |
+        diff - <(grep -vE "$own" "$T/keys" | sort)
     while read -r key; do
+        if [[ $key =~ $own ]]; then # brought without a signature
+            continue
+        fi
         install_py review "$key" >"$T/review"
         "${curl[@]}" "$url$(install_py path "$T/printed")" -H 'Content-Type: application/json' --data-binary "@$T/review" >"$T/answer"
         grep -q '"allowed":true' "$T/answer"
@@ -145,6 +154,9 @@ assert sorted(21000 <= c["port"] < 21050 for c in json.load(sys.stdin)) == [True
 @test "the controller's container starts with its arguments" {
     needs python3
     printed >"$T/printed"
+    mkdir -p "$T/volumes/installation" "$T/tls"
+    install_py tls "$T/printed" "$T/tls"
+    (umask 077 && cp "$T/tls/installation" "$T/volumes/installation/")
     container Deployment/dibs-controller
     # Without a cluster it says that there is none: its options and settings were read before.
     run env -i "${WORDS[@]/#--metrics-listen=*/--metrics-listen=127.0.0.1:0}"
@@ -160,6 +172,10 @@ assert sorted(21000 <= c["port"] < 21050 for c in json.load(sys.stdin)) == [True
     sed -n '/^kind: Secret/,$p' "$T/first" >"$T/secret"
     printed --secret "$T/secret" | cmp - "$T/first"
     printed --secret - <"$T/secret" | cmp - "$T/first"
+    sed '/^---/,$d' "$T/secret" >"$T/tls"
+    printed --secret "$T/tls" 2>"$T/note" >"$T/second" # of a version that made no installation
+    grep -q 'has no Secret dibs-installation: a new installation is made' "$T/note"
+    [ "$(diff "$T/first" "$T/second" | grep -c '^>   installation: ')" -eq 1 ]
     echo 'data: {}' >"$T/secret"
     run printed --secret "$T/secret"
     assert_status 2

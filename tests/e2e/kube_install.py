@@ -35,6 +35,7 @@ def without_own(objects):
     """The values that install fills in."""
     objects = {key: json.loads(json.dumps(o)) for key, o in objects.items()}
     objects.pop(("Secret", "dibs-webhook-tls"), None)
+    objects.pop(("Secret", "dibs-installation"), None)
     for hook in hooks_of(objects):
         hook["clientConfig"].pop("caBundle")
     objects[("ConfigMap", "dibs-settings")]["data"].pop("ledger")
@@ -54,7 +55,7 @@ def differences(a, b):
 
 def same(rendered, printed):
     printed = load(printed)
-    assert ("Secret", "dibs-webhook-tls") in printed
+    assert ("Secret", "dibs-webhook-tls") in printed and ("Secret", "dibs-installation") in printed
     assert not differences(without_own(load(rendered)), without_own(printed))
 
 
@@ -112,8 +113,13 @@ def condition_rules(conditions):
     config = json.dumps({"allocations": [{"name": "http", "env": "PORT", "annotationKey": "shop/port"}]})
     discovery, = (key for key in keys_in(conditions[0]) if key.endswith("discovery"))
     assert asks(pod({discovery: "{}"}), None) and not asks(pod({discovery: "{}"}), pod())  # it is used once
-    for key in set(keys_in(conditions[0])) - {discovery}:
-        given = {key: config, "dibs.dev/claim": "0" * 32, "dibs.dev/assigned": "[]", "shop/port": "20000", "note": "a"}
+    own = {"dibs.dev/claim", "dibs.dev/assigned", "dibs.dev/signature"}
+    for key in own:  # what dibs has written before, or somebody else: only it can tell
+        assert asks(pod({key: "x"}), None) and asks(pod({key: "x"}), pod()) and asks(pod(), pod({key: "x"}))
+        assert not asks(pod({key: "x"}), pod({key: "x"}, {"app": "web"}))
+    for key in set(keys_in(conditions[0])) - {discovery} - own:
+        given = {key: config, "dibs.dev/claim": "0" * 32, "dibs.dev/assigned": "[]", "dibs.dev/signature": "0",
+                 "shop/port": "20000", "note": "a"}
         old = pod(given, {"app": "web"})
         assert asks(pod({key: config}), None) and not asks(pod(), None) and not asks(pod({"note": "a"}, {}), None)
         # What others write passes without us.
@@ -125,7 +131,7 @@ def condition_rules(conditions):
             assert not asks(other, old) and not asks(old, other), other
         assert not asks(pod({"note": "b"}), pod()) and not asks(pod(), pod({"note": "a"}))
         # What a pod was given does not, whether it changes, goes or comes.
-        for name in (key, "dibs.dev/claim", "dibs.dev/assigned", "shop/port"):
+        for name in (key, *own, "shop/port"):
             changed = pod({**given, name: given[name] + " "}, {"app": "web"})
             gone = pod({k: v for k, v in given.items() if k != name}, {"app": "web"})
             assert asks(changed, old) and asks(old, changed) and asks(gone, old) and asks(old, gone), name
@@ -250,7 +256,7 @@ def reference_rules(objects):
                 assert one["name"] == "DIBS_NODE" and source["fieldRef"]["fieldPath"] == "spec.nodeName"
         for volume in pod_of(o)["volumes"]:
             secret = volume.get("secret")
-            assert not secret or secret["secretName"] == "dibs-webhook-tls" or secret["optional"] is True
+            assert not secret or secret["secretName"] in ("dibs-webhook-tls", "dibs-installation") or secret["optional"] is True
         names = {one["name"] for one in container["env"]}
         assert set(re.findall(r"\$\((\w+)\)", " ".join(container["args"]))) <= names
     assert used == set(settings), used ^ set(settings)
@@ -333,9 +339,10 @@ def rights(rendered, dibs, directory, ledger):
 
 def tls(printed, directory):
     objects = load(printed)
-    for name, text in objects[("Secret", "dibs-webhook-tls")]["data"].items():
-        with open(os.path.join(directory, name), "wb") as f:
-            f.write(base64.b64decode(text, validate=True))
+    for secret in ("dibs-webhook-tls", "dibs-installation"):
+        for name, text in objects[("Secret", secret)]["data"].items():
+            with open(os.path.join(directory, name), "wb") as f:
+                f.write(base64.b64decode(text, validate=True))
     bundle, = {hook["clientConfig"]["caBundle"] for hook in hooks_of(objects)}
     with open(os.path.join(directory, "bundle"), "wb") as f:
         f.write(base64.b64decode(bundle, validate=True))

@@ -9,6 +9,7 @@ setup() {
     dibs_setup
     needs openssl python3
     make_certificate tls
+    (umask 077 && printf 'id test\nkey %s\n' 0123456789abcdef0123456789abcdef >"$T/installation")
     REPLICAS=() PORTS=()
 }
 teardown() { dibs_teardown; }
@@ -27,7 +28,7 @@ hook_start() {
     for try in 1 2 3 4 5; do # somebody may take the port before it does
         port=$("$DIBS_TEST_SUPPORT/free_port.py")
         DIBS_NODE=hook$n start "$DIBS" kube webhook --listen "127.0.0.1:$port" --tls-cert "$T/tls.cert" \
-            --tls-key "$T/tls.key" --template 'RoleInstance=spec.components[].template' 2>"$T/hook.$n.log"
+            --tls-key "$T/tls.key" --installation "$T/installation" --template 'RoleInstance=spec.components[].template' 2>"$T/hook.$n.log"
         REPLICAS[n]=$STARTED
         PORTS[n]=$port
         wait_until 30 hook_is_up "$n" || { cat "$T/hook.$n.log" >&2; return 1; }
@@ -140,27 +141,30 @@ is_asked() {
     for bad in '--start-port 0' '--start-port 65536' '--port-range 0' '--start-port 60000 --port-range 6000' \
         '--pending 1s' '--template x' '--template =x' '--release' '--listen nowhere'; do
         # shellcheck disable=SC2086 # words
-        run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" $bad
+        run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" --installation "$T/installation" $bad
         [ "$status" -eq 2 ]
     done
-    run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" --strategy best
+    run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" --installation "$T/installation" --strategy best
     [ "$status" -eq 2 ]
     [[ $output == *'unsupported port allocator strategy: best'* ]]
     run "$DIBS" kube webhook
     [ "$status" -eq 2 ]
     [[ $output == *--tls-cert* ]]
+    run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" --check-config
+    [ "$status" -eq 2 ]
+    [[ $output == *'--installation FILE is needed'* ]]
     run "$DIBS" kube inject --tls-key x y
     [ "$status" -eq 2 ]
     [[ $output == *'has no option --tls-key'* ]]
-    run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" --strategy random --check-config
+    run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" --installation "$T/installation" --strategy random --check-config
     [ "$status" -eq 0 ]
 }
 
 @test "RBG's flags and their defaults are accepted" {
     local flags=(--enable-port-allocator=true --port-allocate-strategy=random --start-port=30000 --port-range=5000)
-    run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" "${flags[@]}" --check-config
+    run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" --installation "$T/installation" "${flags[@]}" --check-config
     [ "$status" -eq 0 ]
-    run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" --port-allocate-strategy best
+    run "$DIBS" kube webhook --tls-cert "$T/tls.cert" --tls-key "$T/tls.key" --installation "$T/installation" --port-allocate-strategy best
     [ "$status" -eq 2 ]
     [[ $output == *'unsupported port allocator strategy: best'* ]]
     run "$DIBS" kube webhook --strategy random --port-allocate-strategy random
@@ -172,7 +176,7 @@ is_asked() {
 }
 
 @test "a check writes nothing, and a replica that asks for another pool than there is does not start" {
-    local flags=(--tls-cert "$T/tls.cert" --tls-key "$T/tls.key")
+    local flags=(--tls-cert "$T/tls.cert" --tls-key "$T/tls.key" --installation "$T/installation")
     run "$DIBS" kube webhook "${flags[@]}" --check-config --start-port 25000 --port-range 100
     [ "$status" -eq 0 ]
     [ ! -e "${DIBS_LEDGER#sqlite:}" ]

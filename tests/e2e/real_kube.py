@@ -288,12 +288,13 @@ def it_is_installed_and_its_pods_run(world):
 
 @case
 def applied_again_with_its_own_certificate_nothing_changes(world):
-    before = world.get("Secret", "dibs", "dibs-webhook-tls")["data"]
+    secrets = ("dibs-webhook-tls", "dibs-installation")
+    before = [world.get("Secret", "dibs", name)["data"] for name in secrets]
     path = os.path.join(world.directory, "secret.yaml")
     with open(path, "w") as file:
-        file.write(world.kubectl("-n", "dibs", "get", "secret", "dibs-webhook-tls", "-o", "yaml"))
+        file.write(world.kubectl("-n", "dibs", "get", "secret", *secrets, "-o", "yaml"))
     install(world, "--secret", path)
-    equal(world.get("Secret", "dibs", "dibs-webhook-tls")["data"], before)
+    equal([world.get("Secret", "dibs", name)["data"] for name in secrets], before)
     hurry(world)
     world.make(pod("first", "two"))
     world.delete("Pod", "first", "two")
@@ -580,7 +581,8 @@ def updates_change_nothing_that_was_given(world):
     world.kubectl("-n", space, "label", "pod", "one", "c=d")
     world.kubectl("-n", space, "annotate", "pod", "one", "e=f")
     for key, value in (("dibs.dev/ports", "{}"), ("dibs.dev/ports", None), ("dibs.dev/claim", "0" * 32), ("dibs.dev/claim", None),
-                       ("dibs.dev/assigned", "[]"), ("dibs.dev/assigned", None)):
+                       ("dibs.dev/assigned", "[]"), ("dibs.dev/assigned", None),
+                       ("dibs.dev/signature", "0"), ("dibs.dev/signature", None)):
         try:
             world.patch("Pod", space, "one", {"metadata": {"annotations": {key: value}}})
             assert False, f"{key}={value} was accepted"

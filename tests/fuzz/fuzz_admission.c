@@ -14,9 +14,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct admission_template templates[] = { { "RoleInstance", "spec.components[].template" },
                                                        { "Deployment", "spec.template" } };
-static const struct admission_options options = {
-    .pool = "kube", .pending_ms = 300000, .templates = templates, .n_templates = 2
-};
+static const struct installation installation = { .id = "test",
+                                                  .keys = { "0123456789abcdef0123456789abcdef" },
+                                                  .n_keys = 1 };
+static const struct admission_options options = { .installation = &installation,
+                                                  .pool = "kube",
+                                                  .pending_ms = 300000,
+                                                  .templates = templates,
+                                                  .n_templates = 2 };
 
 static dibs *open_handle(void)
 {

@@ -5,9 +5,14 @@
 #include "lib/handle.h"
 
 static const struct admission_template templates[] = { { "RoleInstance", "spec.components[].template" } };
-struct admission_options options = {
-    .pool = "kube", .pending_ms = 300000, .templates = templates, .n_templates = 1
-};
+static struct installation installation = { .id = "test",
+                                            .keys = { "0123456789abcdef0123456789abcdef" },
+                                            .n_keys = 1 };
+struct admission_options options = { .installation = &installation,
+                                     .pool = "kube",
+                                     .pending_ms = 300000,
+                                     .templates = templates,
+                                     .n_templates = 1 };
 static size_t n_claims;
 
 dibs *open_pool(struct engine *e, const char *ranges)
@@ -98,6 +103,11 @@ const char *claim_id(const struct asked *asked)
 const char *assigned(const struct asked *asked)
 {
     return behind(asked, ANNOTATED "dibs.dev~1assigned\",\"value\":\"");
+}
+
+const char *signature(const struct asked *asked)
+{
+    return behind(asked, ANNOTATED "dibs.dev~1signature\",\"value\":\"");
 }
 
 bool count(void *ctx, const dibs_claim *claim)

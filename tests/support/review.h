@@ -38,6 +38,7 @@ const char *variable(const struct asked *asked, const char *name);
 #define ANNOTATED "\"path\":\"/metadata/annotations/"
 const char *claim_id(const struct asked *asked);
 const char *assigned(const struct asked *asked);
+const char *signature(const struct asked *asked);
 
 #define ASSERT_ALLOWED(asked)                                    \
     do {                                                         \

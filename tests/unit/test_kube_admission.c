@@ -69,9 +69,10 @@ static struct asked *reinvoke(dibs *handle, const struct asked *first, const cha
     (void) snprintf(
         pod, sizeof pod,
         "{\"metadata\":{%s,\"annotations\":{\"dibs.dev/ports\":\"" HTTP
-        "\",\"dibs.dev/claim\":\"%s\",\"dibs.dev/assigned\":\"%s\"}},\"spec\":{\"containers\":[{\"name\":"
+        "\",\"dibs.dev/claim\":\"%s\",\"dibs.dev/assigned\":\"%s\",\"dibs.dev/signature\":\"%s\"}},"
+        "\"spec\":{\"containers\":[{\"name\":"
         "\"main\",\"env\":[{\"name\":\"PORT\",\"value\":\"%s\"}]}]}%s}",
-        metadata, claim_id(first), assigned(first), variable(first, "PORT"), more);
+        metadata, claim_id(first), assigned(first), signature(first), variable(first, "PORT"), more);
     return create(handle, pod);
 }
 

@@ -13,8 +13,10 @@
 #define CRT "LS0tLS1CRUdJTiBZ"
 #define KEY "LS0tLS1CRUdJTiBa"
 
-static const struct install_tls tls = { (char[]){ "-----BEGIN X" }, (char[]){ "-----BEGIN Y" },
-                                        (char[]){ "-----BEGIN Z" } };
+static const struct install_secrets tls = { (char[]){ "-----BEGIN X" }, (char[]){ "-----BEGIN Y" },
+                                            (char[]){ "-----BEGIN Z" },
+                                            (char[]){ "id one\nkey 0123456789abcdef0123456789abcdef\n" } };
+#define INSTALLATION "aWQgb25lCmtleSAwMTIzNDU2Nzg5YWJjZGVmMDEyMzQ1Njc4OWFiY2RlZgo="
 
 static bool has(const struct bytes *text, const char *what)
 {
@@ -125,14 +127,14 @@ static void allowed_clients_are_a_list_of_address_ranges(void **state)
     }
 }
 
-static dibs_status read_secret(const char *text, struct install_tls *out, dibs_err *err)
+static dibs_status read_secret(const char *text, struct install_secrets *out, dibs_err *err)
 {
-    return install_tls_read("secret", text, strlen(text), out, err);
+    return install_secrets_read("secret", text, strlen(text), out, err);
 }
 
 static void a_secret_is_read_as_it_was_written(void **state)
 {
-    struct install_tls got = { 0 };
+    struct install_secrets got = { 0 };
     dibs_err err = { 0 };
 
     (void) state;
@@ -140,7 +142,28 @@ static void a_secret_is_read_as_it_was_written(void **state)
     assert_string_equal(got.authority, tls.authority);
     assert_string_equal(got.server, tls.server);
     assert_string_equal(got.key, tls.key);
-    install_tls_done(&got);
+    install_secrets_done(&got);
+}
+
+static void secrets_are_read_from_a_list_and_from_several_documents(void **state)
+{
+    static const char *const texts[] = {
+        "kind: List\nitems:\n- data: {installation: " INSTALLATION "}\n- data: {ca.crt: " CA ", tls.crt: " CRT
+        ", tls.key: " KEY "}\n",
+        "data: {ca.crt: " CA ", tls.crt: " CRT ", tls.key: " KEY "}\n---\ndata: {installation: " INSTALLATION
+        "}\n",
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct install_secrets got = { 0 };
+        dibs_err err = { 0 };
+
+        ASSERT_OK(read_secret(texts[i], &got, &err), &err);
+        assert_string_equal(got.key, tls.key);
+        assert_string_equal(got.installation, tls.installation);
+        install_secrets_done(&got);
+    }
 }
 
 static void a_secret_that_lacks_something_is_refused_with_its_name(void **state)
@@ -153,15 +176,19 @@ static void a_secret_that_lacks_something_is_refused_with_its_name(void **state)
         { "data: {ca.crt: []}", "no ca.crt" },
         { "data: {ca.crt: " CA "}", "no tls.crt" },
         { "data: {ca.crt: " CA ", tls.crt: " CRT "}", "no tls.key" },
-        { "data: {ca.crt: x}", "ca.crt is no PEM" },
-        { "data: {ca.crt: AAAA}", "ca.crt is no PEM" },
-        { "data: {ca.crt: \"\"}", "ca.crt is no PEM" },
-        { "data: {ca.crt: " CA ", tls.crt: eHh4}", "tls.crt is no PEM" },
+        { "data: {ca.crt: x}", "ca.crt does not begin with" },
+        { "data: {ca.crt: AAAA}", "ca.crt does not begin with" },
+        { "data: {ca.crt: \"\"}", "ca.crt does not begin with" },
+        { "data: {ca.crt: " CA ", tls.crt: eHh4}", "tls.crt does not begin with" },
+        { "data: {ca.crt: " CA ", tls.crt: " CRT ", tls.key: " KEY ", installation: eHh4}",
+          "installation does not begin with 'id '" },
+        { "data: {ca.crt: " CA ", tls.crt: " CRT ", tls.key: " KEY ", installation: aWQgYQo=}",
+          "there is no line 'key ...'" },
     };
 
     (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct install_tls got = { 0 };
+        struct install_secrets got = { 0 };
         dibs_err err = { 0 };
 
         assert_int_equal(read_secret(cases[i].text, &got, &err), DIBS_INVALID);
@@ -174,8 +201,8 @@ static void certificates_are_made_for_the_longest_name_and_no_two_are_the_same(v
 {
     static const char name[] =
         "dibs-webhook.a23456789012345678901234567890123456789012345678901234567890123.svc";
-    struct install_tls a = { 0 };
-    struct install_tls b = { 0 };
+    struct install_secrets a = { 0 };
+    struct install_secrets b = { 0 };
     dibs_err err = { 0 };
 
     (void) state;
@@ -185,8 +212,8 @@ static void certificates_are_made_for_the_longest_name_and_no_two_are_the_same(v
     assert_string_not_equal(a.key, b.key);
     assert_string_not_equal(a.authority, b.authority);
     assert_string_not_equal(a.server, b.server);
-    install_tls_done(&a);
-    install_tls_done(&b);
+    install_secrets_done(&a);
+    install_secrets_done(&b);
     assert_null(a.key);
 }
 
@@ -198,6 +225,7 @@ int main(void)
         cmocka_unit_test(a_value_that_kubernetes_would_refuse_is_refused_here),
         cmocka_unit_test(allowed_clients_are_a_list_of_address_ranges),
         cmocka_unit_test(a_secret_is_read_as_it_was_written),
+        cmocka_unit_test(secrets_are_read_from_a_list_and_from_several_documents),
         cmocka_unit_test(a_secret_that_lacks_something_is_refused_with_its_name),
         cmocka_unit_test(certificates_are_made_for_the_longest_name_and_no_two_are_the_same),
     };

@@ -26,6 +26,10 @@ struct world {
     dibs_err err;
 };
 
+static const struct installation installation = { .id = "test",
+                                                  .keys = { "0123456789abcdef0123456789abcdef" },
+                                                  .n_keys = 1 };
+
 static bool is_proven(void *ctx, const char *keeper, int64_t since_ms)
 {
     struct world *w = ctx;
@@ -81,6 +85,7 @@ static int setup(void **state)
                                                           .ctx = w },
                              &w->reconciler, &w->err),
               &w->err);
+    w->inventory.installation = &installation;
     w->now_ms = w->listed_ms = 1000;
     w->leads = true;
     *state = w;
@@ -98,13 +103,40 @@ static int teardown(void **state)
     return 0;
 }
 
-static void put(struct world *w, unsigned source, const char *kind, const char *text)
+/* As somebody writes it who may create objects, but has no key. */
+static void put_unsigned(struct world *w, unsigned source, const char *kind, const char *text)
 {
     jsonr_doc *doc = NULL;
 
     ASSERT_OK(jsonr_parse(text, strlen(text), &doc, &w->err), &w->err);
     assert_true(inventory_put(&w->inventory, source, kind, jsonr_root(doc)));
     jsonr_free(doc);
+}
+
+/* The object, with the webhook's signature where it has an assignment. */
+static void put(struct world *w, unsigned source, const char *kind, const char *text)
+{
+    static const char begin[] = "\"annotations\":{";
+    const char *at = strstr(text, "\"dibs.dev/assigned\"") ? strstr(text, begin) : NULL;
+    char signature[INSTALLATION_SIGNATURE_MAX + 1];
+    static char whole[4096];
+    jsonr_doc *doc = NULL;
+    struct installation_statement says = { .principal = "ns:shop" };
+
+    if (!at) {
+        put_unsigned(w, source, kind, text);
+        return;
+    }
+    ASSERT_OK(jsonr_parse(text, strlen(text), &doc, &w->err), &w->err);
+    const jsonr_value *annotations = jsonr_at(jsonr_root(doc), "metadata.annotations");
+    assert_true(jsonr_get_string(annotations, "dibs.dev/claim", &says.id));
+    assert_true(jsonr_get_string(annotations, "dibs.dev/assigned", &says.assigned));
+    ASSERT_OK(installation_sign(&installation, &says, signature, &w->err), &w->err);
+    jsonr_free(doc);
+    at += strlen(begin);
+    (void) snprintf(whole, sizeof whole, "%.*s\"dibs.dev/signature\":\"%s\",%s", (int) (at - text), text,
+                    signature, at);
+    put_unsigned(w, source, kind, whole);
 }
 
 static void drop(struct world *w, const char *text)
@@ -637,6 +669,48 @@ static void a_shared_port_is_restored_and_reported_once(void **state)
     assert_int_equal(reconcile_count(w->reconciler)->n_findings[RECONCILE_REPAIRED], 1);
 }
 
+/* Whoever may create pods past the webhook writes what they like. */
+static void what_no_signature_proves_is_not_written_again(void **state)
+{
+    struct world *w = *state;
+    const char *forged = POD("u1", ID, ASSIGNED(UNNAMED, "20017", "Pod"),
+                             ",\"spec\":{\"containers\":[{\"ports\":[{\"hostPort\":20017}]}]}");
+
+    put_unsigned(w, PODS, "Pod", forged);
+    pass(w);
+    assert_int_equal(claims(w).n, 1); /* the host port, as of any pod */
+    assert_string_equal(claims(w).last.principal, "kube:observed");
+    assert_string_equal(w->complaint, ""); /* perhaps only reported too early */
+    w->now_ms += 2000;
+    pass(w);
+    assert_non_null(strstr(w->complaint, "4 web 20017"));
+    assert_non_null(strstr(w->complaint, "dibs.dev/signature does not prove it"));
+    assert_int_equal(claims(w).n, 1);
+    pass(w);
+    assert_string_equal(w->complaint, ""); /* once a minute */
+}
+
+static void what_the_ledger_has_needs_no_signature(void **state)
+{
+    struct world *w = *state;
+    char pod[1024];
+    uint16_t port = claim(w, UNNAMED, "Pod");
+
+    (void) snprintf(pod, sizeof pod,
+                    POD("u1", ID, ASSIGNED(UNNAMED, "%u", "Pod"),
+                        ",\"spec\":{\"containers\":[{\"ports\":[{\"hostPort\":%u}]}]}"),
+                    port, port);
+    put_unsigned(w, PODS, "Pod", pod);
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    assert_int_equal(claims(w).last.holder, DIBS_HELD_BY_NOBODY);
+    w->now_ms += 2 * TTL_MS;
+    list(w);
+    pass(w);
+    assert_int_equal(claims(w).n, 1);
+    assert_string_equal(w->complaint, "");
+}
+
 static void one_number_of_two_pods_is_reported(void **state)
 {
     struct world *w = *state;
@@ -795,6 +869,8 @@ int main(void)
         CASE(ports_of_pods_that_the_ledger_lacks_are_written_again),
         CASE(a_claim_that_arrives_after_its_pod_is_no_finding),
         CASE(a_shared_port_is_restored_and_reported_once),
+        CASE(what_no_signature_proves_is_not_written_again),
+        CASE(what_the_ledger_has_needs_no_signature),
         CASE(one_number_of_two_pods_is_reported),
         CASE(a_number_outside_of_the_pool_is_reported_once),
         CASE(numbers_of_others_are_declared_while_they_are_used),

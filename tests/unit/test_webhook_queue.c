@@ -13,6 +13,10 @@
 
 enum { MOST_TURNS = 1000, PATIENCE_MS = 20000 };
 
+static const struct installation installation = { .id = "test",
+                                                  .keys = { "0123456789abcdef0123456789abcdef" },
+                                                  .n_keys = 1 };
+
 struct replica {
     struct loop *loop;
     struct review_queue *queue;
@@ -39,13 +43,16 @@ static struct replica open_replica_for(const struct t_ledger *t, const char *nod
 
     ASSERT_OK(dibs_settings_load(flags, 3, &settings, &err), &err);
     static const struct kube_pool_flags none = { 0 };
-    struct kube_ledger_options ledger = { .settings = &settings, .listen = ":8443", .flags = &none };
+    struct kube_ledger_options ledger = {
+        .settings = &settings, .listen = ":8443", .flags = &none, .installation = &installation
+    };
     ASSERT_OK(kube_pool_parse(&none, &ledger.pool, &err), &err);
     ASSERT_OK(loop_open(&r.loop, &err), &err);
     ledger.loop = r.loop;
     r.queue = calloc(1, sizeof *r.queue);
     assert_non_null(r.queue);
     r.queue->admission.pending_ms = 300000;
+    r.queue->admission.installation = &installation;
     ASSERT_OK(review_queue_open(r.queue, &ledger, &err), &err);
     return r;
 }
@@ -76,9 +83,9 @@ static struct asked *ask(struct replica *r, const char *pod)
                      "\"namespace\":\"shop\",\"operation\":\"CREATE\",\"object\":%s}}",
                      pod);
     assert_true(n > 0 && (size_t) n < sizeof text);
-    ASSERT_OK(
-        admission_begin(&(struct admission_options){ 0 }, text, (size_t) n, &asked->job.admission, &err),
-        &err);
+    ASSERT_OK(admission_begin(&(struct admission_options){ .installation = &installation }, text, (size_t) n,
+                              &asked->job.admission, &err),
+              &err);
     assert_true(asked->job.admission.needs_ledger);
     asked->job.decided = done;
     asked->job.job.deadline_ms = clock_monotonic_ms() + PATIENCE_MS;

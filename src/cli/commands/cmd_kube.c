@@ -13,6 +13,9 @@ static const struct cli_opt opts[] = {
     { .name = "listen", .arg = "ADDRESS", .help = "where the webhook answers: ADDRESS:PORT (:8443)" },
     { .name = "tls-cert", .arg = "FILE", .help = "its certificate (PEM), reloaded when it changes" },
     { .name = "tls-key", .arg = "FILE", .help = "the certificate's key" },
+    { .name = "installation",
+      .arg = "FILE",
+      .help = "id and keys of this installation, as `install` makes them" },
     { .name = "start-port", .arg = "PORT", .help = "first port of pods, if the pool is new (20000)" },
     { .name = "port-range", .arg = "N", .help = "how many ports it has then (10000)" },
     { .name = "strategy",
@@ -45,7 +48,7 @@ static const struct cli_opt opts[] = {
       .arg = "RANGE",
       .help = "let only these addresses call the webhook (10.0.0.0/28)",
       .is_repeatable = true },
-    { .name = "secret", .arg = "FILE", .help = "with the certificate of this Secret (YAML), not a new one" },
+    { .name = "secret", .arg = "FILE", .help = "with the certificate and keys of these Secrets (YAML)" },
     { .name = "kubernetes", .arg = "VERSION", .help = "for a cluster of this version (1.28 or later)" },
     { .name = "check-config", .help = "only check whether the webhook could start" },
     { 0 },
@@ -90,8 +93,10 @@ const struct cli_cmd cmd_kube = {
                "\n"
                "`install --print` writes all objects that a cluster needs for it, for\n"
                "`kubectl apply -f -`: those of contrib/k8s, with the ledger (--ledger\n"
-               "etcd://...) and a certificate for the webhook that is made now and is good for\n"
-               "ten years. When they are written again, --secret keeps the certificate.",
+               "etcd://...), a certificate for the webhook that is made now and is good for\n"
+               "ten years, and the id and keys of the installation, which webhook and\n"
+               "controller need (--installation). When they are written again, --secret keeps\n"
+               "all of these.",
     .examples = "echo 'kind: Service' | dibs kube inject -\n",
     .opts = opts,
     .flags = CLI_CLAIMS,

@@ -12,6 +12,7 @@
 #include "cli/file.h"
 #include "cli/kube/kube.h"
 #include "kube/install/install.h"
+#include "kube/install/installation.h"
 
 #include "base/banned.h"
 
@@ -81,7 +82,7 @@ static dibs_status check_values(const struct cli *cli, const struct kube_pool_fl
     return s == DIBS_OK ? kube_pool_parse(pool, &parsed, err) : s;
 }
 
-static dibs_status make_tls(const char *ns, struct install_tls *out, dibs_err *err)
+static dibs_status make_tls(const char *ns, struct install_secrets *out, dibs_err *err)
 {
     char name[NAME_BYTES];
 
@@ -89,8 +90,21 @@ static dibs_status make_tls(const char *ns, struct install_tls *out, dibs_err *e
     return install_tls_make(name, clock_now(0).wall_ms, out, err);
 }
 
-/* Read the installed Secret: with new certificates, replicas and API server would disagree for a while. */
-static dibs_status read_tls(const char *path, struct install_tls *out, dibs_err *err)
+/* Make the id and the key of a new installation, unless a Secret has them. */
+static dibs_status make_installation(struct install_secrets *secrets, dibs_err *err)
+{
+    char text[INSTALLATION_TEXT_MAX];
+    dibs_status s = secrets->installation ? DIBS_OK : installation_make(text, err);
+
+    if (s != DIBS_OK || secrets->installation)
+        return s;
+    secrets->installation = strdup(text);
+    explicit_bzero(text, sizeof text);
+    return secrets->installation ? DIBS_OK : err_set(err, DIBS_FAILURE, "out of memory");
+}
+
+/* Read the installed Secrets: with new certificates, replicas and API server would disagree for a while. */
+static dibs_status read_secrets(const char *path, struct install_secrets *out, dibs_err *err)
 {
     char *text = NULL;
     size_t len = 0;
@@ -98,7 +112,7 @@ static dibs_status read_tls(const char *path, struct install_tls *out, dibs_err 
 
     if (s != DIBS_OK)
         return s;
-    s = install_tls_read(cli_input_name(path), text, len, out, err);
+    s = install_secrets_read(cli_input_name(path), text, len, out, err);
     explicit_bzero(text, len);
     free(text);
     return s;
@@ -107,18 +121,23 @@ static dibs_status read_tls(const char *path, struct install_tls *out, dibs_err 
 static dibs_status print(struct cli *cli, const struct install_value *values, dibs_err *err)
 {
     const char *secret = cli_value(cli, "secret");
-    struct install_tls tls = { 0 };
+    struct install_secrets secrets = { 0 };
     struct bytes text = { 0 };
-    dibs_status s = secret ? read_tls(secret, &tls, err) : make_tls(cli_value(cli, "namespace"), &tls, err);
+    dibs_status s =
+        secret ? read_secrets(secret, &secrets, err) : make_tls(cli_value(cli, "namespace"), &secrets, err);
 
+    if (s == DIBS_OK && secret && !secrets.installation)
+        cli_note(cli, "%s has no Secret " INSTALL_INSTALLATION ": a new installation is made", secret);
     if (s == DIBS_OK)
-        s = install_write(values, &tls, &text, err);
+        s = make_installation(&secrets, err);
+    if (s == DIBS_OK)
+        s = install_write(values, &secrets, &text, err);
     if (s == DIBS_OK) {
         (void) fwrite(text.at, 1, text.n, stdout);
         s = cli_flush(cli, err);
     }
     secret_done(&text);
-    install_tls_done(&tls);
+    install_secrets_done(&secrets);
     return s;
 }
 

@@ -11,6 +11,7 @@ static dibs_status controller(struct cli *cli, dibs_err *err)
     return controller_run(&(struct controller_options){ .settings = &cli->settings,
                                                         .kubeconfig = cli_value(cli, "kubeconfig"),
                                                         .ns = cli_value(cli, "lease-namespace"),
+                                                        .installation = cli_value(cli, "installation"),
                                                         .listen = cli_value(cli, "metrics-listen"),
                                                         .pool = kube_pool_flags(cli) },
                           err);
@@ -19,14 +20,24 @@ static dibs_status controller(struct cli *cli, dibs_err *err)
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     static const char *const of_inject[] = { "output", "release", NULL };
-    static const char *const of_webhook[] = { "listen",     "tls-cert",     "tls-key",
-                                              "start-port", "port-range",   "strategy",
-                                              "pending",    "template",     "rebuilt",
-                                              "no-quota",   "check-config", "enable-port-allocator",
+    static const char *const of_webhook[] = { "listen",
+                                              "tls-cert",
+                                              "tls-key",
+                                              "installation",
+                                              "start-port",
+                                              "port-range",
+                                              "strategy",
+                                              "pending",
+                                              "template",
+                                              "rebuilt",
+                                              "no-quota",
+                                              "check-config",
+                                              "enable-port-allocator",
                                               NULL };
-    static const char *const of_controller[] = { "kubeconfig", "lease-namespace", "metrics-listen",
-                                                 "start-port", "port-range",      "strategy",
-                                                 NULL };
+    static const char *const of_controller[] = { "kubeconfig",     "lease-namespace",
+                                                 "metrics-listen", "installation",
+                                                 "start-port",     "port-range",
+                                                 "strategy",       NULL };
     static const char *const of_install[] = { "print",    "namespace",  "image",      "api-server",
                                               "secret",   "kubernetes", "start-port", "port-range",
                                               "strategy", NULL };

@@ -46,6 +46,7 @@ dibs_status kube_webhook(struct cli *cli, dibs_err *err)
         .listen = cli_value(cli, "listen"),
         .tls_cert = cli_value(cli, "tls-cert"),
         .tls_key = cli_value(cli, "tls-key"),
+        .installation = cli_value(cli, "installation"),
         .pool = kube_pool_flags(cli),
         .templates = templates,
         .has_no_quota = cli_has(cli, "no-quota"),

@@ -5,10 +5,28 @@
 
 #include "base/err.h"
 #include "base/grow.h"
+#include "base/text.h"
 #include "kube/controller/internal.h"
 #include "ledger/ledger.h"
 
 #include "base/banned.h"
+
+void controller_note_namespace(struct controller *c, const jsonr_value *object)
+{
+    if (strcmp(jsonr_text_at(object, "metadata.name"), "kube-system") == 0)
+        (void) text_copy(c->cluster, sizeof c->cluster, jsonr_text_at(object, "metadata.uid"));
+}
+
+dibs_status controller_check_cluster(struct controller *c, dibs_err *err)
+{
+    dibs_status s = kube_ledger_serve(&c->ledger, &c->installation, c->cluster, err);
+
+    if (s != DIBS_TAKEN)
+        return s;
+    c->wrong = *err;
+    c->runtime.is_stopping = true;
+    return s;
+}
 
 struct quotas {
     struct fact_record *all;

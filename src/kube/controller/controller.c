@@ -67,6 +67,8 @@ static void on_news(void *ctx, enum informer_news what, const jsonr_value *objec
         inventory_begin(inventory, s->number);
         break;
     case INFORMER_CHANGED:
+        if (s->number == SOURCE_NAMESPACES)
+            controller_note_namespace(s->controller, object);
         if (!inventory_put(inventory, s->number, s->kind, object))
             s->is_incomplete = true;
         break;
@@ -145,13 +147,12 @@ static bool may_change(void *ctx)
 static void report(void *ctx, enum reconcile_finding what, const struct inventory_object *object,
                    uint16_t port, const char *text)
 {
-    static const char *const reasons[RECONCILE_REPORTS] = { [RECONCILE_DUPLICATE] = "PortAlreadyAllocated",
-                                                            [RECONCILE_REPAIRED] = "PortNotAllocated",
-                                                            [RECONCILE_OUTSIDE] = "PortOutOfRange",
-                                                            [RECONCILE_UNRESOLVED] =
-                                                                "PortReferenceUnresolved",
-                                                            [RECONCILE_MISSED] = "PortsMissed",
-                                                            [RECONCILE_ASSIGNED] = "PortsAssigned" };
+    static const char *const reasons[RECONCILE_REPORTS] = {
+        [RECONCILE_DUPLICATE] = "PortAlreadyAllocated", [RECONCILE_REPAIRED] = "PortNotAllocated",
+        [RECONCILE_OUTSIDE] = "PortOutOfRange",         [RECONCILE_UNRESOLVED] = "PortReferenceUnresolved",
+        [RECONCILE_UNSIGNED] = "PortNotSigned",         [RECONCILE_MISSED] = "PortsMissed",
+        [RECONCILE_ASSIGNED] = "PortsAssigned"
+    };
     struct controller *c = ctx;
     struct object_event one = { .is_normal = what == RECONCILE_ASSIGNED };
 
@@ -208,6 +209,8 @@ static void begin_leading(struct controller *c)
                                                .ctx = c };
     dibs_err err = { 0 };
     dibs_status s = reconcile_open(&options, &c->reconciler, &err);
+
+    c->inventory.installation = &c->installation;
 
     if (s == DIBS_OK)
         s = follow_all(c, &err);
@@ -305,7 +308,9 @@ static void pass(struct controller *c, int64_t now_ms)
     c->seen_changes = c->inventory.n_changes;
     for (size_t i = 0; i < SOURCES; i++)
         c->sources[i].is_wanted = false;
-    dibs_status s = kube_ledger_renew_pool(&c->ledger, &err);
+    dibs_status s = controller_check_cluster(c, &err);
+    if (s == DIBS_OK)
+        s = kube_ledger_renew_pool(&c->ledger, &err);
     if (s == DIBS_OK)
         s = controller_write_quotas(c, &err);
     if (s == DIBS_OK)
@@ -438,6 +443,7 @@ static dibs_status open_ledger(struct controller *c, const dibs_pool *pool, dibs
                                                  .listen = listen_address(c),
                                                  .principal = IDENTITY_OBSERVED,
                                                  .loop = c->runtime.loop,
+                                                 .installation = &c->installation,
                                                  .pool = *pool,
                                                  .flags = &c->options->pool };
 
@@ -489,6 +495,8 @@ static dibs_status start(struct controller *c, dibs_err *err)
     dibs_status s = kube_pool_parse(&c->options->pool, &pool, err);
 
     if (s == DIBS_OK)
+        s = installation_read(c->options->installation, &c->installation, err);
+    if (s == DIBS_OK)
         s = runtime_open(&c->runtime, err);
     if (s == DIBS_OK)
         s = open_api(c, err);
@@ -529,6 +537,11 @@ dibs_status controller_run(const struct controller_options *options, dibs_err *e
             options->settings->ledger, "pool", c->ledger.pool.name, "identity", c->identity);
         s = runtime_run(&c->runtime, &hooks, err);
     }
+    if (s == DIBS_OK && c->wrong.code != DIBS_OK) {
+        *err = c->wrong;
+        s = err->code;
+    }
+    installation_done(&c->installation);
     end(c);
     free(c);
     return s;

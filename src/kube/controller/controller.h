@@ -8,9 +8,10 @@
 
 struct controller_options {
     const dibs_settings *settings;
-    const char *kubeconfig; /* NULL: from the environment */
-    const char *ns;         /* of the Lease; NULL: our own namespace */
-    const char *listen;     /* "ADDRESS:PORT" for metrics; NULL: the default */
+    const char *kubeconfig;   /* NULL: from the environment */
+    const char *ns;           /* of the Lease; NULL: our own namespace */
+    const char *listen;       /* "ADDRESS:PORT" for metrics; NULL: the default */
+    const char *installation; /* a file, as in kube/install/installation.h */
     struct kube_pool_flags pool;
 };
 

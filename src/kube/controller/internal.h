@@ -30,6 +30,7 @@ struct source {
 struct controller {
     const struct controller_options *options;
     struct runtime runtime;
+    struct installation installation;
     struct kube_ledger ledger;
     struct kubeapi *api;
     struct election *election;
@@ -40,20 +41,27 @@ struct controller {
     struct endpoint *endpoint;
     loop_source web;
     char identity[LEASE_HOLDER_NAME_MAX + 1];
-    bool leads;            /* as last logged */
-    bool is_rebuilt;       /* since we lead, the ledger has all claims of pods */
-    bool is_failing;       /* the last pass over the ledger failed */
-    bool is_troubled;      /* a failure to read or write the Lease was logged */
-    int64_t round_ms;      /* when the next lists may be requested */
-    int64_t asked_ms;      /* when the last lists were requested; 0: they are complete */
-    int64_t pass_ms;       /* deadline of the next pass */
-    int64_t rest_ms;       /* earliest start of the next pass */
-    int64_t begun_ms;      /* start of the last pass */
-    bool is_cut;           /* the last pass ran out of time */
-    uint64_t seen_changes; /* inventory.n_changes at the last pass */
+    bool leads;                            /* as last logged */
+    bool is_rebuilt;                       /* since we lead, the ledger has all claims of pods */
+    bool is_failing;                       /* the last pass over the ledger failed */
+    bool is_troubled;                      /* a failure to read or write the Lease was logged */
+    int64_t round_ms;                      /* when the next lists may be requested */
+    int64_t asked_ms;                      /* when the last lists were requested; 0: they are complete */
+    int64_t pass_ms;                       /* deadline of the next pass */
+    int64_t rest_ms;                       /* earliest start of the next pass */
+    int64_t begun_ms;                      /* start of the last pass */
+    bool is_cut;                           /* the last pass ran out of time */
+    uint64_t seen_changes;                 /* inventory.n_changes at the last pass */
+    char cluster[INSTALLATION_ID_MAX + 1]; /* the uid of the namespace kube-system; "": not known */
+    dibs_err wrong;                        /* why the controller must not work on this ledger */
 };
 
-/* cluster_facts.c: write the quotas of namespaces into the ledger, unless they are unknown. */
+/* cluster_facts.c: note the uid of the namespace kube-system. */
+void controller_note_namespace(struct controller *c, const jsonr_value *object);
+/* Check that the ledger serves this cluster, and record it. TAKEN: it serves another one, and the controller
+ * stops. */
+dibs_status controller_check_cluster(struct controller *c, dibs_err *err);
+/* Write the quotas of namespaces into the ledger, unless they are unknown. */
 dibs_status controller_write_quotas(struct controller *c, dibs_err *err);
 /* claims_page.c: answer GET /claims; `ctx` is the controller. */
 void controller_serve_claims(void *ctx, struct http_request *r);

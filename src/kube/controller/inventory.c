@@ -150,7 +150,7 @@ static uint64_t digest_of(const struct inventory_object *o)
 {
     uint64_t hash = add_number(add_number(HASH_FNV_BASIS, o->is_finished), o->has_quota ? o->quota + 1 : 0);
 
-    hash = add_number(hash, o->has_missed);
+    hash = add_number(add_number(hash, o->has_missed), o->is_signed);
     for (size_t i = 0; i < o->n_uses; i++)
         hash = add_number(hash, o->uses[i].hash);
     for (size_t i = 0; i < o->n_claims; i++) /* names and ports are among the uses */
@@ -184,14 +184,14 @@ static bool has_claim(const struct inventory_object *o, uint16_t port)
     return false;
 }
 
-/* Use the object's numbers that are not its claims; remove the others. False: out of memory. */
+/* Use the object's numbers that are not its proven claims; remove the others. False: out of memory. */
 static bool read_numbers(struct inventory_object *o)
 {
     bool is_whole = true;
     size_t n = 0;
 
     for (size_t i = 0; i < o->numbers.n; i++)
-        if (!has_claim(o, o->numbers.all[i].port))
+        if (!o->is_signed || !has_claim(o, o->numbers.all[i].port))
             o->numbers.all[n++] = o->numbers.all[i];
     o->numbers.n = n;
     for (size_t i = 0; i < n; i++)
@@ -287,6 +287,7 @@ static bool read_pod(struct inventory *inv, struct inventory_object *o, const js
 {
     const char *assigned = NULL;
     const char *id = NULL;
+    const char *signature = NULL;
     const jsonr_value *annotations = jsonr_at(pod, "metadata.annotations");
 
     o->is_pod = true;
@@ -300,6 +301,11 @@ static bool read_pod(struct inventory *inv, struct inventory_object *o, const js
         if (s == DIBS_FAILURE)
             return false;
         inv->n_damaged += s != DIBS_OK; /* affects only this pod (INV-6) */
+        (void) jsonr_get_string(annotations, IDENTITY_KEY_SIGNATURE, &signature);
+        o->is_signed = s == DIBS_OK && id && inv->installation &&
+                       installation_has_signed(inv->installation,
+                                               &(struct installation_statement){ o->principal, id, assigned },
+                                               signature);
     }
     if (!read_claims(o))
         return false;
@@ -550,5 +556,5 @@ void inventory_done(struct inventory *inv)
     hash_table_done(&inv->objects);
     hash_table_done(&inv->uses);
     hash_table_done(&inv->rules);
-    *inv = (struct inventory){ 0 };
+    *inv = (struct inventory){ .installation = inv->installation };
 }

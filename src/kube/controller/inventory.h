@@ -10,6 +10,7 @@
 #include "base/hash_table.h"
 #include "kube/assigned.h"
 #include "kube/controller/foreign_ports.h"
+#include "kube/install/installation.h"
 #include "kube/keeper.h"
 
 struct inventory_rule {
@@ -36,6 +37,7 @@ struct inventory_object {
     bool is_gone;                 /* a deleted pod, remembered until inventory_forget() */
     struct assigned_claim *claims;
     size_t n_claims;
+    bool is_signed; /* the claims, by the webhook: they are proven, whatever the ledger has */
     /* Hashes of all that the object uses: claims, id, instance, names of references, and numbers. */
     struct hash_table_item *uses;
     size_t n_uses, max_uses;
@@ -47,8 +49,9 @@ struct inventory_object {
 };
 
 enum { INVENTORY_SOURCES_MAX = 32 };
-struct inventory {             /* zero: empty */
-    struct hash_table objects; /* struct inventory_object, by uid */
+struct inventory {                           /* zero: empty */
+    const struct installation *installation; /* checks signatures; NULL: none is valid */
+    struct hash_table objects;               /* struct inventory_object, by uid */
     /* of all objects; when two names share a hash, both count as used */
     struct hash_table uses;
     struct hash_table rules;                /* of all objects, by principal and "GROUP/ROLE/" */

@@ -11,7 +11,8 @@ static void write_ports(const struct reconcile_counts *t, struct metric_writer *
     static const char *const types[RECONCILE_FINDINGS] = { [RECONCILE_DUPLICATE] = "duplicate",
                                                            [RECONCILE_REPAIRED] = "repair",
                                                            [RECONCILE_OUTSIDE] = "outOfRange",
-                                                           [RECONCILE_UNRESOLVED] = "unresolved" };
+                                                           [RECONCILE_UNRESOLVED] = "unresolved",
+                                                           [RECONCILE_UNSIGNED] = "unsigned" };
 
     metric_add_nodeports(w, &(struct metric_nodeports){
                                 .size = t->n_size, .allocated = t->n_ports, .allocations = t->n_allocated });

@@ -364,6 +364,33 @@ static void report_pod(struct reconciler *r, struct inventory_object *o, bool is
     report(r, RECONCILE_ASSIGNED, o, 0, "Ports of the pod: %s", ports);
 }
 
+/* Report a port that no signature proves. The watch may deliver a pod before its claim: look twice. */
+static void report_unsigned(struct reconciler *r, struct inventory_object *o, struct assigned_claim *claim)
+{
+    if (r->now_ms < claim->again_ms || has_moved(r, o, claim))
+        return;
+    bool is_first = claim->n_refused++ == 0;
+    claim->again_ms = r->now_ms + (is_first ? LOOK_AGAIN_MS : AGAIN_MS);
+    if (!is_first)
+        report(r, RECONCILE_UNSIGNED, o, claim->port,
+               "Port %u is not the pod's: the ledger does not have it, and %s does not prove it; please "
+               "recreate "
+               "the pod",
+               claim->port, IDENTITY_KEY_SIGNATURE);
+}
+
+/* Return whether the ledger has the number as a claim of the object. */
+static bool is_claimed(const struct reconciler *r, const struct inventory_object *o, uint16_t port)
+{
+    for (size_t i = 0; i < o->n_claims; i++) {
+        const struct known *k = o->claims[i].port == port ? find(r, o->principal, o->claims[i].name) : NULL;
+
+        if ((k && k->port == port) || (o->claims[i].port == port && has_moved(r, o, &o->claims[i])))
+            return true;
+    }
+    return false;
+}
+
 static void check_claims(struct reconciler *r, struct inventory_object *o)
 {
     bool is_confirmed = false;
@@ -373,8 +400,10 @@ static void check_claims(struct reconciler *r, struct inventory_object *o)
         const struct known *k = find(r, o->principal, claim->name);
 
         is_confirmed = is_confirmed || (k && k->is_confirmed && k->port == claim->port);
-        if (!k) {
+        if (!k && o->is_signed) {
             restore_missing(r, o, claim);
+        } else if (!k) {
+            report_unsigned(r, o, claim);
         } else if (k->port != claim->port && r->now_ms >= claim->again_ms && !has_moved(r, o, claim)) {
             claim->again_ms = r->now_ms + AGAIN_MS;
             report(r, RECONCILE_DUPLICATE, o, claim->port,
@@ -412,7 +441,8 @@ static void check_object(void *ctx, struct hash_table_item *item)
     for (size_t i = 0; i < o->numbers.n; i++)
         for (unsigned proto = DIBS_TCP; proto < PROTOCOLS_END; proto++)
             if (o->numbers.all[i].protos & 1u << proto &&
-                dibs_ranges_contain(&r->options.pool->ranges, o->numbers.all[i].port))
+                dibs_ranges_contain(&r->options.pool->ranges, o->numbers.all[i].port) &&
+                !is_claimed(r, o, o->numbers.all[i].port))
                 observe(r, o, &o->numbers.all[i], proto);
 }
 

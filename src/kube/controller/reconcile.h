@@ -16,6 +16,7 @@ enum reconcile_finding {
     RECONCILE_REPAIRED,
     RECONCILE_OUTSIDE,
     RECONCILE_UNRESOLVED, /* a pod refers to a port that no pod has */
+    RECONCILE_UNSIGNED,   /* neither the ledger nor a signature proves that the pod has the port */
     RECONCILE_FINDINGS,
     /* reported, but no errors of ports: */
     RECONCILE_MISSED = RECONCILE_FINDINGS, /* a pod bypassed the webhook */

@@ -5,20 +5,8 @@
 
 #include "base/text.h"
 #include "kube/protocol.h"
-#include "net/bindings.h"
 
 #include "base/banned.h"
-
-static void bind(dibs_claim *c, uint8_t protos)
-{
-    dibs_proto all[PROTOCOLS_END];
-    size_t n = 0;
-
-    for (unsigned proto = DIBS_TCP; proto < PROTOCOLS_END; proto++)
-        if (protos & 1u << proto)
-            all[n++] = (dibs_proto) proto;
-    (void) !bindings_add("*", all, n, c->bindings, &c->n_bindings, NULL); /* cannot fail: "*" is an address */
-}
 
 void wish_number_name(const struct wish *wish, char out[DIBS_NAME_MAX + 1])
 {
@@ -36,7 +24,7 @@ void wish_claim(const struct wish *wish, const char *pool, dibs_claim *c)
 
     *c = (dibs_claim){ .is_kept = true, .port = wish->port };
     (void) text_copy(c->pool, sizeof c->pool, pool);
-    bind(c, wish->protos);
+    protocols_bind(wish->protos, c->bindings, &c->n_bindings);
     if (wish->claim) {
         c->kind = DIBS_DYNAMIC;
         c->is_exclusive = true;

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "codec/json.h"
 #include "codec/yaml.h"
+#include "kube/install/installation.h"
 
 #include "base/banned.h"
 
@@ -21,7 +22,7 @@ extern const size_t install_base_size;
 enum {
     NAMESPACE_MAX = 63,
     IMAGE_MAX = 512,
-    MORE_BYTES = 32768, /* room for values and the Secret */
+    MORE_BYTES = 32768, /* room for values and the Secrets */
 };
 
 #define LOWER "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -97,47 +98,75 @@ dibs_status install_write_ingress(const char *const *ranges, size_t n, struct by
     return out->is_lost ? err_set(err, DIBS_FAILURE, "writing objects: out of memory") : DIBS_OK;
 }
 
-void install_tls_done(struct install_tls *tls)
+void install_secrets_done(struct install_secrets *secrets)
 {
-    free(tls->authority);
-    free(tls->server);
-    secret_free(tls->key);
-    *tls = (struct install_tls){ 0 };
+    free(secrets->authority);
+    free(secrets->server);
+    secret_free(secrets->key);
+    secret_free(secrets->installation);
+    *secrets = (struct install_secrets){ 0 };
 }
 
-/* Read a PEM text; return it also after a fault, so that the caller erases it. */
-static char *read_pem(struct yaml_faults *faults, const yaml_node *data, const char *key)
+/* Set *out to the text of a key, unless an earlier Secret has set it. */
+static void read_text(struct yaml_faults *faults, const yaml_node *data, const char *key, const char *begin,
+                      char **out)
 {
-    static const char begin[] = "-----BEGIN ";
     const yaml_node *node = yaml_get(data, key);
-    const char *base64 = yaml_string(node);
-    char *text = base64 ? base64_decode_text(base64) : NULL;
+    const char *base64 = *out ? NULL : yaml_string(node);
 
     if (!base64)
-        yaml_fault(faults, NULL, "there is no %s among the data of a Secret", key);
-    else if (!text || strncmp(text, begin, strlen(begin)) != 0)
-        yaml_fault(faults, node, "%s is no PEM text in base64", key);
-    return text;
+        return;
+    *out = base64_decode_text(base64);
+    if (!*out || strncmp(*out, begin, strlen(begin)) != 0)
+        yaml_fault(faults, node, "%s does not begin with '%s' in base64", key, begin);
 }
 
-dibs_status install_tls_read(const char *name, const char *text, size_t len, struct install_tls *out,
-                             dibs_err *err)
+/* Read what the Secret has; nothing of another object. */
+static void read_secret(struct yaml_faults *faults, const yaml_node *object, struct install_secrets *out)
+{
+    static const char pem[] = "-----BEGIN ";
+    const yaml_node *data = yaml_get(object, "data");
+
+    read_text(faults, data, "ca.crt", pem, &out->authority);
+    read_text(faults, data, "tls.crt", pem, &out->server);
+    read_text(faults, data, "tls.key", pem, &out->key);
+    read_text(faults, data, INSTALL_KEYS, "id ", &out->installation);
+}
+
+static void check_whole(struct yaml_faults *faults, const char *name, const struct install_secrets *secrets)
+{
+    const char *missing = !secrets->authority ? "ca.crt" : !secrets->server ? "tls.crt" : "tls.key";
+    struct installation installation = { 0 };
+
+    if (!secrets->authority || !secrets->server || !secrets->key)
+        yaml_fault(faults, NULL, "there is no %s among the data of a Secret", missing);
+    if (faults->status == DIBS_OK && secrets->installation)
+        faults->status = installation_parse(name, secrets->installation, &installation, faults->err);
+    installation_done(&installation);
+}
+
+dibs_status install_secrets_read(const char *name, const char *text, size_t len, struct install_secrets *out,
+                                 dibs_err *err)
 {
     AUTO(yaml_free_auto) yaml_text *yaml = NULL;
-    struct install_tls tls = { 0 };
+    struct install_secrets secrets = { 0 };
     dibs_status s = yaml_parse(name, text, len, &yaml, err);
 
     if (s != DIBS_OK)
         return s;
     struct yaml_faults faults = { yaml, err, DIBS_OK };
-    const yaml_node *data = yaml_count(yaml) > 0 ? yaml_get(yaml_root(yaml, 0), "data") : NULL;
-    tls.authority = read_pem(&faults, data, "ca.crt");
-    tls.server = read_pem(&faults, data, "tls.crt");
-    tls.key = read_pem(&faults, data, "tls.key");
+    for (size_t i = 0; i < yaml_count(yaml); i++) {
+        const yaml_node *items = yaml_get(yaml_root(yaml, i), "items");
+
+        read_secret(&faults, yaml_root(yaml, i), &secrets);
+        for (const yaml_node *item = items ? items->first : NULL; item; item = item->next)
+            read_secret(&faults, yaml_follow(item), &secrets);
+    }
+    check_whole(&faults, name, &secrets);
     if (faults.status == DIBS_OK)
-        *out = tls;
+        *out = secrets;
     else
-        install_tls_done(&tls);
+        install_secrets_done(&secrets);
     return faults.status;
 }
 
@@ -235,31 +264,38 @@ static void add_field(struct bytes *out, const char *name, const char *text)
     bytes_add(out, "\n", 1);
 }
 
-static void add_secret(struct bytes *out, const char *ns, const struct install_tls *tls)
+static void begin_secret(struct bytes *out, const char *comment, const char *name, const char *ns)
 {
-    bytes_add_text(out,
-                   "---\n"
-                   "# Its authority's key was thrown away: a new certificate is made with a new authority.\n"
-                   "apiVersion: v1\n"
-                   "kind: Secret\n"
-                   "metadata:\n"
-                   "  name: " INSTALL_SERVICE "-tls\n"
-                   "  namespace: ");
+    bytes_add_text(out, "---\n# ");
+    bytes_add_text(out, comment);
+    bytes_add_text(out, "\napiVersion: v1\nkind: Secret\nmetadata:\n  name: ");
+    bytes_add_text(out, name);
+    bytes_add_text(out, "\n  namespace: ");
     add_quoted(out, ns);
-    bytes_add_text(out, "\ntype: kubernetes.io/tls\ndata:\n");
-    add_field(out, "  ca.crt: ", tls->authority);
-    add_field(out, "  tls.crt: ", tls->server);
-    add_field(out, "  tls.key: ", tls->key);
 }
 
-dibs_status install_write(const struct install_value *values, const struct install_tls *tls,
+static void add_secrets(struct bytes *out, const char *ns, const struct install_secrets *secrets)
+{
+    begin_secret(out, "Its authority's key was thrown away: a new certificate is made with a new authority.",
+                 INSTALL_SERVICE "-tls", ns);
+    bytes_add_text(out, "\ntype: kubernetes.io/tls\ndata:\n");
+    add_field(out, "  ca.crt: ", secrets->authority);
+    add_field(out, "  tls.crt: ", secrets->server);
+    add_field(out, "  tls.key: ", secrets->key);
+    begin_secret(out, "The id of this installation, and the keys that sign what pods are assigned.",
+                 INSTALL_INSTALLATION, ns);
+    bytes_add_text(out, "\ndata:\n");
+    add_field(out, "  " INSTALL_KEYS ": ", secrets->installation);
+}
+
+dibs_status install_write(const struct install_value *values, const struct install_secrets *secrets,
                           struct bytes *out, dibs_err *err)
 {
     const struct install_value *ns = value_of(values, "namespace", strlen("namespace"));
 
-    /* Growing later would leave copies of the key in memory. */
+    /* Growing later would leave copies of the keys in memory. */
     (void) bytes_reserve(out, install_base_size + MORE_BYTES);
-    add_base(out, values, tls->authority);
-    add_secret(out, ns && ns->text ? ns->text : INSTALL_NAMESPACE, tls);
+    add_base(out, values, secrets->authority);
+    add_secrets(out, ns && ns->text ? ns->text : INSTALL_NAMESPACE, secrets);
     return out->is_lost ? err_set(err, DIBS_FAILURE, "writing objects: out of memory") : DIBS_OK;
 }

@@ -95,7 +95,7 @@ static int take_text(gnutls_datum_t *from, char **out)
     return *out ? 0 : GNUTLS_E_MEMORY_ERROR;
 }
 
-static int write_texts(const struct half *authority, const struct half *server, struct install_tls *out)
+static int write_texts(const struct half *authority, const struct half *server, struct install_secrets *out)
 {
     gnutls_datum_t text = { 0 };
     int r = gnutls_x509_crt_export2(authority->cert, GNUTLS_X509_FMT_PEM, &text);
@@ -109,9 +109,9 @@ static int write_texts(const struct half *authority, const struct half *server, 
     return r;
 }
 
-dibs_status install_tls_make(const char *name, int64_t wall_ms, struct install_tls *out, dibs_err *err)
+dibs_status install_tls_make(const char *name, int64_t wall_ms, struct install_secrets *out, dibs_err *err)
 {
-    struct install_tls made = { 0 };
+    struct install_secrets made = { 0 };
     struct half authority = { 0 };
     struct half server = { 0 };
     int r = half_begin(&authority, "CN=dibs authority", wall_ms);
@@ -125,6 +125,6 @@ dibs_status install_tls_make(const char *name, int64_t wall_ms, struct install_t
         *out = made;
         return DIBS_OK;
     }
-    install_tls_done(&made);
+    install_secrets_done(&made);
     return err_set(err, DIBS_FAILURE, "making a certificate: %s", gnutls_strerror(r));
 }

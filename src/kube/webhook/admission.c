@@ -7,7 +7,6 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "kube/assigned.h"
 #include "kube/webhook/pod_patch.h"
 #include "kube/webhook/served.h"
 
@@ -71,20 +70,6 @@ static void add_addresses(struct admission *a, const struct identity *who, struc
     }
 }
 
-/* Collect host ports that the pod was copied with. Ignore an annotation that dibs did not write. */
-static void add_obsolete(const jsonr_value *pod, struct pod_edit *out)
-{
-    const char *text = port_request_annotation(pod, IDENTITY_KEY_ASSIGNED);
-    struct assigned_claim *claims = NULL;
-    size_t n = 0;
-
-    if (!text || assigned_read(text, &claims, &n, NULL) != DIBS_OK)
-        return;
-    for (size_t i = 0; i < n; i++)
-        pod_edit_obsolete(out, claims[i].port, claims[i].protos);
-    assigned_free(claims, n);
-}
-
 /* Give a RoleInstance the numbers of its pods. */
 static dibs_status edit_instance(struct admission *a, dibs *handle, struct allocation *allocation,
                                  struct pod_edit *edit, dibs_err *err)
@@ -111,9 +96,20 @@ static dibs_status edit_pod(struct admission *a, dibs *handle, struct allocation
     if (s != DIBS_OK)
         return s;
     add_addresses(a, allocation->who, edit);
-    add_obsolete(pod, edit);
+    for (size_t i = 0; i < a->brought.n; i++) /* host ports that the pod was copied with */
+        pod_edit_obsolete(edit, a->brought.claims[i].port, a->brought.claims[i].protos);
     return edit->is_lost ? err_set(err, DIBS_FAILURE, "answering a review: out of memory")
                          : pod_patch_write(pod, edit, &a->verdict.patch, err);
+}
+
+/* A pod that asks for nothing keeps what it brings, if that can be had. */
+static dibs_status claim_brought(struct admission *a, dibs *handle, struct allocation *allocation,
+                                 struct pod_edit *edit, dibs_err *err)
+{
+    dibs_status s = identity_of_pod(a->review.object, a->review.ns, allocation->who, err);
+
+    (void) edit;
+    return s == DIBS_OK ? brought_claim(handle, allocation, err) : s;
 }
 
 void admission_work(struct admission *admission, const struct admission_options *options, dibs *handle)
@@ -122,20 +118,24 @@ void admission_work(struct admission *admission, const struct admission_options 
     /* RBG removes this annotation, too. */
     AUTO(pod_edit_done) struct pod_edit edit = { .removed = WORKLOAD_KEY_DISCOVERY };
     struct identity who = { 0 };
-    struct allocation allocation = { .pool = options->pool,
+    struct allocation allocation = { .installation = options->installation,
+                                     .pool = options->pool,
                                      .pending_ms = options->pending_ms,
                                      .is_dry_run = review->is_dry_run,
                                      .has_quota = options->has_quota,
                                      .pod = review->object,
                                      .request = &admission->request,
+                                     .brought = &admission->brought,
                                      .who = &who,
                                      .warnings = &admission->verdict.warnings };
     dibs_err err = { 0 };
 
     bytes_done(&admission->verdict.patch);
     admission->verdict.warnings.n = 0;
-    dibs_status s =
-        (admission->instance.whos ? edit_instance : edit_pod)(admission, handle, &allocation, &edit, &err);
+    dibs_status s = (admission->instance.whos ? edit_instance
+                     : port_request_is_some(&admission->request)
+                         ? edit_pod
+                         : claim_brought)(admission, handle, &allocation, &edit, &err);
     admission->is_early = allocation.is_early;
     admission->status = s;
     decide(admission, s, &err);
@@ -165,25 +165,24 @@ static bool is_mirror(const jsonr_value *pod)
     return port_request_annotation(pod, "kubernetes.io/config.mirror") != NULL;
 }
 
-static void begin_create(struct admission *a)
+static void begin_create(const struct admission_options *options, struct admission *a)
 {
     dibs_err err = { 0 };
     dibs_status s = port_request_read(a->review.object, "", &a->request, &err);
+    bool is_some = s == DIBS_OK && port_request_is_some(&a->request);
 
-    if (s == DIBS_OK && !port_request_is_some(&a->request)) {
-        a->verdict.is_allowed = true;
-        return;
-    }
     if (is_mirror(a->review.object)) {
-        review_warn(&a->verdict.warnings, "a static pod gets no ports; it runs as its file says");
+        if (s != DIBS_OK || is_some)
+            review_warn(&a->verdict.warnings, "a static pod gets no ports; it runs as its file says");
         a->verdict.is_allowed = true;
         return;
     }
     if (s == DIBS_OK)
+        s = brought_read(options->installation, &a->review, &a->brought, &err);
+    if (s == DIBS_OK && is_some)
         s = check_pod(a, &err);
-    a->needs_ledger = s == DIBS_OK;
-    if (s != DIBS_OK)
-        admission_fail(a, &err);
+    decide(a, s, &err);
+    a->needs_ledger = s == DIBS_OK && (is_some || a->brought.n > 0);
 }
 
 /* Refuse a change of the key in `map`, "annotations" or "labels". */
@@ -210,9 +209,10 @@ static dibs_status check_unchanged(const struct review *review, dibs_err *err)
         const char *map, *key;
         bool needs_ports;
     } fields[] = {
-        { "annotations", WORKLOAD_KEY_RBG, false },   { "annotations", WORKLOAD_KEY_OWN, false },
-        { "annotations", IDENTITY_KEY_CLAIM, false }, { "annotations", IDENTITY_KEY_ASSIGNED, false },
-        { "labels", IDENTITY_LABEL_GROUP, true },     { "labels", IDENTITY_LABEL_ROLE, true },
+        { "annotations", WORKLOAD_KEY_RBG, false },       { "annotations", WORKLOAD_KEY_OWN, false },
+        { "annotations", IDENTITY_KEY_CLAIM, false },     { "annotations", IDENTITY_KEY_ASSIGNED, false },
+        { "annotations", IDENTITY_KEY_SIGNATURE, false }, { "labels", IDENTITY_LABEL_GROUP, true },
+        { "labels", IDENTITY_LABEL_ROLE, true },
     };
     bool has_ports = port_request_annotation(review->old, IDENTITY_KEY_CLAIM) != NULL;
     dibs_status s = DIBS_OK;
@@ -332,7 +332,7 @@ dibs_status admission_begin(const struct admission_options *options, const char 
     else if (!is_pod)
         begin_template(options, &a);
     else if (a.review.operation == REVIEW_CREATE)
-        begin_create(&a);
+        begin_create(options, &a);
     else
         begin_update(&a);
     *out = a;
@@ -342,6 +342,7 @@ dibs_status admission_begin(const struct admission_options *options, const char 
 void admission_done(struct admission *admission)
 {
     port_request_done(&admission->request);
+    brought_done(&admission->brought);
     role_instance_done(&admission->instance);
     bytes_done(&admission->verdict.patch);
     review_done(&admission->review);

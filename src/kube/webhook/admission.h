@@ -3,7 +3,9 @@
 #define DIBS_KUBE_WEBHOOK_ADMISSION_H
 /* Decide one AdmissionReview. Objects without requests for ports pass without the ledger. */
 #include "kube/identity.h"
+#include "kube/install/installation.h"
 #include "kube/webhook/allocation.h"
+#include "kube/webhook/brought.h"
 #include "kube/webhook/port_request.h"
 #include "kube/webhook/review.h"
 #include "kube/webhook/role_instance.h"
@@ -16,6 +18,7 @@ struct admission_template {
 enum { ADMISSION_TEMPLATES_MAX = 64 };
 
 struct admission_options {
+    const struct installation *installation; /* signs what pods are assigned */
     const char *pool;
     int64_t pending_ms;
     bool has_quota; /* namespaces have quotas */
@@ -26,6 +29,7 @@ struct admission_options {
 struct admission {
     struct review review;
     struct port_request request;
+    struct brought brought;        /* of a pod */
     struct role_instance instance; /* of RBG; zero for any other object */
     struct review_verdict verdict;
     bool needs_ledger;  /* admission_work() must come first */

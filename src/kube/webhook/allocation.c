@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "kube/assigned.h"
+#include "kube/webhook/brought.h"
 #include "kube/webhook/namespace_quota.h"
 #include "kube/webhook/occupant.h"
 #include "kube/webhook/reference.h"
@@ -410,6 +411,7 @@ static dibs_status add_answers(const struct batch *b, struct pod_edit *out)
 {
     AUTO(bytes_done) struct bytes assigned = { 0 };
     const dibs_claim *claim = b->claims;
+    char signature[INSTALLATION_SIGNATURE_MAX + 1];
 
     for (size_t i = 0; i < b->config->n_ports; i++) {
         uint16_t numbers[WORKLOAD_COUNT_MAX];
@@ -423,9 +425,16 @@ static dibs_status add_answers(const struct batch *b, struct pod_edit *out)
     if (b->a->whos) /* each pod gets its own later */
         return out->is_lost ? no_memory(b->err) : DIBS_OK;
     assigned_write(b->a->who, b->config, b->claims, &assigned);
-    pod_edit_annotation(out, IDENTITY_KEY_CLAIM, b->a->who->id);
-    pod_edit_annotation(out, IDENTITY_KEY_ASSIGNED, assigned.is_lost ? "" : assigned.at);
-    return assigned.is_lost || out->is_lost ? no_memory(b->err) : DIBS_OK;
+    if (assigned.is_lost)
+        return no_memory(b->err);
+    const struct installation_statement says = { b->a->who->principal, b->a->who->id, assigned.at };
+    dibs_status s = installation_sign(b->a->installation, &says, signature, b->err);
+    if (s != DIBS_OK)
+        return s;
+    pod_edit_annotation(out, IDENTITY_KEY_CLAIM, says.id);
+    pod_edit_annotation(out, IDENTITY_KEY_ASSIGNED, says.assigned);
+    pod_edit_annotation(out, IDENTITY_KEY_SIGNATURE, signature);
+    return out->is_lost ? no_memory(b->err) : DIBS_OK;
 }
 
 /* Resolve each reference: to existing numbers, to one of the pod's own lines, or to a new reservation. */
@@ -448,6 +457,8 @@ static dibs_status allocate(struct batch *b, struct pod_edit *out)
         return no_memory(b->err);
     request_own(b);
     dibs_status s = resolve_references(b);
+    for (size_t i = 0; i < b->n_own && s == DIBS_OK && !b->a->is_dry_run; i++)
+        s = brought_remember(b->handle, b->a->brought, b->lines[i].name, b->err);
     if (s != DIBS_OK)
         return s;
     s = claim_or_move(b);
@@ -464,43 +475,6 @@ static dibs_status allocate(struct batch *b, struct pod_edit *out)
     return add_answers(b, out);
 }
 
-/* ---- id of the pod ---- */
-
-/* Return whether all claims of the pod with this id are still pending. */
-static bool is_pending(dibs *handle, const struct port_request *request, const struct identity *who)
-{
-    for (size_t i = 0; i < request->config->n_ports; i++) {
-        const struct workload_port *port = &request->config->ports[i];
-        char name[DIBS_NAME_MAX + 1];
-        dibs_claim claim = { 0 };
-
-        if (port->scope == WORKLOAD_ROLE_SCOPED)
-            continue;
-        identity_claim_name(who, port, 0, name);
-        if (dibs_claim_find(handle, &(dibs_which){ .name = name }, &claim, NULL) != DIBS_OK ||
-            claim.holder != DIBS_HELD_BY_LEASE ||
-            (!claim.node[0] && claim.lease_until_ms <= dibs_boot_ms(handle)))
-            return false;
-    }
-    return true;
-}
-
-/* Keep the id that the pod brings when this is a repeated admission of the same creation; otherwise draw a
- * new one. A named pod is identified by its name; for others a new claim is always safe. */
-static dibs_status choose_id(dibs *handle, const struct allocation *a, dibs_err *err)
-{
-    char id[IDENTITY_ID_MAX + 1];
-    int64_t wall_ms = handle_call(handle).now.wall_ms;
-
-    if (identity_may_be_asked_again(a->who, a->pod, wall_ms) &&
-        (a->who->is_named || is_pending(handle, a->request, a->who)))
-        return DIBS_OK;
-    dibs_status s = identity_draw_id(a->pod, wall_ms, id, err);
-    if (s == DIBS_OK)
-        identity_take_id(a->who, id);
-    return s;
-}
-
 dibs_status allocation_make(dibs *handle, struct allocation *allocation, struct pod_edit *out, dibs_err *err)
 {
     dibs theirs = { 0 };
@@ -514,7 +488,7 @@ dibs_status allocation_make(dibs *handle, struct allocation *allocation, struct 
     if (s == DIBS_OK && allocation->has_quota)
         s = namespace_quota_limit(&theirs, allocation->pool, &b.allowance, err);
     if (s == DIBS_OK && !allocation->whos)
-        s = choose_id(&theirs, allocation, err);
+        s = brought_choose_id(&theirs, allocation, err);
     if (s == DIBS_OK)
         s = allocate(&b, out);
     arena_free(b.arena);

@@ -5,19 +5,24 @@
  *
  * A new claim is kept and held by a lease: it is *pending* until the controller has seen the pod. No claim
  * that another pod may use ends here; only the controller knows which pods are gone. */
+#include "kube/install/installation.h"
 #include "kube/pod_edit.h"
 #include "kube/webhook/port_request.h"
 #include "kube/webhook/review.h"
 
+struct brought;
+
 /* A pod and the ports that it requests. */
 struct allocation {
+    const struct installation *installation;
     const char *pool;
     int64_t pending_ms; /* TTL of the lease; longer than a request to the API server can take */
     bool is_dry_run;    /* decide without claiming */
     bool has_quota;     /* the namespace may have no more ports than its quota */
     const jsonr_value *pod;
     const struct port_request *request;
-    struct identity *who; /* gets its id and, if unnamed, its instance */
+    const struct brought *brought; /* the assignment that the pod brings */
+    struct identity *who;          /* gets its id and, if unnamed, its instance */
     /* Ports of several pods that do not exist yet: the pod of each; NULL: all are of `who`. */
     const struct identity *whos;
     struct review_warnings *warnings;

@@ -125,7 +125,7 @@ static dibs_status check(const struct port_request *request, dibs_err *err)
     for (size_t i = 0; i < config->n_ports; i++) {
         const char *key = config->ports[i].annotation;
 
-        if (key && (strcmp(key, IDENTITY_KEY_CLAIM) == 0 || strcmp(key, IDENTITY_KEY_ASSIGNED) == 0))
+        if (key && identity_is_own_key(key))
             return err_set(err, DIBS_INVALID, "allocations[%zu].annotationKey is one that dibs writes itself",
                            i);
     }

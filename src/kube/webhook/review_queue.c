@@ -59,7 +59,9 @@ void review_queue_add(struct review_queue *queue, struct review_job *job)
     job->job.work = work;
     job->job.done = done;
     job->job.is_kept = true;
-    job->job.weight = (uint32_t) (port_request_count(request) + request->config->n_references);
+    job->job.weight =
+        (uint32_t) (port_request_count(request) +
+                    (request->config ? request->config->n_references : job->admission.brought.n));
     /* Another replica may just have claimed ports for this pod; stale data would claim them twice. */
     job->job.needs_fresh = port_request_annotation(job->admission.review.object, IDENTITY_KEY_CLAIM) != NULL;
     group_commit_queue(queue->group, &job->job);

@@ -47,6 +47,7 @@ struct webhook {
     struct metric_latency reviews[REVIEW_OUTCOMES];
     uint64_t ports[DIBS_STATIC + 1], errors[DIBS_STATIC + 1]; /* claimed and refused, by kind */
     struct certificate certificate;
+    struct installation installation;
     int64_t log_ms;
     uint64_t n_unlogged;
 };
@@ -275,12 +276,16 @@ static dibs_status start(struct webhook *w, dibs_err *err)
     };
     struct kube_ledger_options ledger = { .settings = o->settings,
                                           .flags = &o->pool,
+                                          .installation = &w->installation,
                                           .listen = o->listen ? o->listen : WEBHOOK_LISTEN };
     dibs_status s = check_options(o, &ledger.pool, err);
 
+    if (s == DIBS_OK)
+        s = installation_read(o->installation, &w->installation, err);
     w->queue.needs_rebuilt = o->needs_rebuilt;
     w->queue.admission =
-        (struct admission_options){ .pending_ms = o->pending_ms ? o->pending_ms : WEBHOOK_PENDING_MS,
+        (struct admission_options){ .installation = &w->installation,
+                                    .pending_ms = o->pending_ms ? o->pending_ms : WEBHOOK_PENDING_MS,
                                     .has_quota = !o->has_no_quota,
                                     .templates = o->templates,
                                     .n_templates = o->n_templates };
@@ -346,5 +351,6 @@ dibs_status webhook_run(const struct webhook_options *options, dibs_err *err)
     review_queue_close(&w.queue); /* first: the endpoint answers its queued reviews */
     endpoint_close(w.endpoint);
     runtime_close(&w.runtime);
+    installation_done(&w.installation);
     return s;
 }

@@ -14,6 +14,7 @@ struct webhook_options {
     const dibs_settings *settings;
     const char *listen;             /* "ADDRESS:PORT", ":PORT"; NULL: WEBHOOK_LISTEN */
     const char *tls_cert, *tls_key; /* files; reloaded when they change, and at SIGHUP */
+    const char *installation;       /* a file, as in kube/install/installation.h */
     struct kube_pool_flags pool;
     int64_t pending_ms; /* 0: WEBHOOK_PENDING_MS */
     const struct admission_template *templates;
