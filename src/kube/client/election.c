@@ -230,7 +230,7 @@ const char *election_holder(const struct election *e)
 
 const char *election_trouble(const struct election *e)
 {
-    return e->trouble.msg;
+    return e->trouble.code == DIBS_TAKEN ? "" : e->trouble.msg;
 }
 
 const char *election_loss(const struct election *e)

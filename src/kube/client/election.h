@@ -33,7 +33,7 @@ int64_t election_next_ms(const struct election *election, int64_t now_ms);
 int64_t election_margin_ms(const struct election *election, int64_t now_ms);
 /* Return the last known identity of the leader; "": none. */
 const char *election_holder(const struct election *election);
-/* Return why the last call about the Lease failed; "": it succeeded. */
+/* Return why the last call about the Lease failed; "": it succeeded, or another process changed it first. */
 const char *election_trouble(const struct election *election);
 /* Return why we do not lead any more. */
 const char *election_loss(const struct election *election);
