@@ -606,6 +606,24 @@ static void a_number_that_has_moved_is_its_pods_as_long_as_that_is_there(void **
     assert_string_equal(found.name, NAMED);
 }
 
+/* The next pod of an instance was seen before its new claim: the name still has the number of the last one.
+ */
+static void a_new_number_that_arrives_after_its_pod_is_no_finding(void **state)
+{
+    struct world *w = *state;
+
+    put(w, SETS, "StatefulSet", SET("1"));
+    put(w, PODS, "Pod", OWNED("u1", ASSIGNED(NAMED, "20017", "StatefulSet/web")));
+    pass(w);
+    drop(w, OWNED("u1", "[]"));
+    put(w, PODS, "Pod", OWNED("u2", ASSIGNED(NAMED, "20018", "StatefulSet/web")));
+    pass(w);
+    assert_string_equal(w->complaint, "");
+    w->now_ms += 2000; /* it has not arrived: the number is not the pod's */
+    pass(w);
+    assert_non_null(strstr(w->complaint, "0 web-0 20018 Port 20018 is no longer the pod's"));
+}
+
 static void asked_for_again_it_does_not_end(void **state)
 {
     struct world *w = *state;
@@ -865,6 +883,7 @@ int main(void)
         CASE(what_pods_refer_to_stays_reserved_when_its_target_is_gone),
         CASE(earlier_ports_of_an_instance_end_when_its_next_pod_exists),
         CASE(a_number_that_has_moved_is_its_pods_as_long_as_that_is_there),
+        CASE(a_new_number_that_arrives_after_its_pod_is_no_finding),
         CASE(asked_for_again_it_does_not_end),
         CASE(ports_of_pods_that_the_ledger_lacks_are_written_again),
         CASE(a_claim_that_arrives_after_its_pod_is_no_finding),

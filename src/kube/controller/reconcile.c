@@ -260,6 +260,16 @@ static void end_all(struct reconciler *r, const struct seen_list *seen, enum led
     }
 }
 
+/* Say when to look at a claim again that disagrees with its pod. Return true the first time: the watch may
+ * deliver the pod before its claim. */
+static bool is_first_look(const struct reconciler *r, struct assigned_claim *claim)
+{
+    bool is_first = claim->n_refused++ == 0;
+
+    claim->again_ms = r->now_ms + (is_first ? LOOK_AGAIN_MS : AGAIN_MS);
+    return is_first;
+}
+
 static void report_restored(struct reconciler *r, const struct wish *wish,
                             const struct ledger_restored *restored)
 {
@@ -271,10 +281,8 @@ static void report_restored(struct reconciler *r, const struct wish *wish,
                "Port %u was not allocated; it has been claimed again", wish->port);
         return;
     }
-    bool is_first = wish->claim->n_refused++ == 0;
-    wish->claim->again_ms = r->now_ms + (is_first ? LOOK_AGAIN_MS : AGAIN_MS);
-    if (is_first)
-        return; /* the watch may deliver the pod before its claim: retry once */
+    if (is_first_look(r, wish->claim))
+        return;
     report(r, RECONCILE_DUPLICATE, wish->object, wish->port,
            "Port %u was assigned to several owners; please recreate the pod: %.150s", wish->port,
            restored->refused.msg);
@@ -364,19 +372,15 @@ static void report_pod(struct reconciler *r, struct inventory_object *o, bool is
     report(r, RECONCILE_ASSIGNED, o, 0, "Ports of the pod: %s", ports);
 }
 
-/* Report a port that no signature proves. The watch may deliver a pod before its claim: look twice. */
+/* Report a port that no signature proves. */
 static void report_unsigned(struct reconciler *r, struct inventory_object *o, struct assigned_claim *claim)
 {
-    if (r->now_ms < claim->again_ms || has_moved(r, o, claim))
+    if (r->now_ms < claim->again_ms || has_moved(r, o, claim) || is_first_look(r, claim))
         return;
-    bool is_first = claim->n_refused++ == 0;
-    claim->again_ms = r->now_ms + (is_first ? LOOK_AGAIN_MS : AGAIN_MS);
-    if (!is_first)
-        report(r, RECONCILE_UNSIGNED, o, claim->port,
-               "Port %u is not the pod's: the ledger does not have it, and %s does not prove it; please "
-               "recreate "
-               "the pod",
-               claim->port, IDENTITY_KEY_SIGNATURE);
+    report(r, RECONCILE_UNSIGNED, o, claim->port,
+           "Port %u is not the pod's: the ledger does not have it, and %s does not prove it; please recreate "
+           "the pod",
+           claim->port, IDENTITY_KEY_SIGNATURE);
 }
 
 /* Return whether the ledger has the number as a claim of the object. */
@@ -404,8 +408,8 @@ static void check_claims(struct reconciler *r, struct inventory_object *o)
             restore_missing(r, o, claim);
         } else if (!k) {
             report_unsigned(r, o, claim);
-        } else if (k->port != claim->port && r->now_ms >= claim->again_ms && !has_moved(r, o, claim)) {
-            claim->again_ms = r->now_ms + AGAIN_MS;
+        } else if (k->port != claim->port && r->now_ms >= claim->again_ms && !has_moved(r, o, claim) &&
+                   !is_first_look(r, claim)) {
             report(r, RECONCILE_DUPLICATE, o, claim->port,
                    "Port %u is no longer the pod's, which now has %u; please recreate it", claim->port,
                    k->port);
