@@ -403,6 +403,7 @@ static void a_known_target_has_no_other_ports_than_its_pods(void **state)
     } wrong[] = {
         { GROUPED("web-0", "web", HTTP_REFERS("web.nosuch")),
           "references[0].from: role 'web' has no port 'nosuch'; its ports are: http" },
+        { GROUPED("web-0", "web", HTTP_REFERS("web.leader.http")), "role 'web' has no components, so no" },
         { GROUPED("web-0", "web", HTTP_REFERS("web[1].nosuch")), "role 'web' has no port 'nosuch'; its" },
         { GROUPED("db-0", "db", REFERS("api.nosuch")),
           "role 'api' has no port 'nosuch'; its ports are: http" },

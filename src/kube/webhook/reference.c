@@ -284,7 +284,9 @@ static dibs_status find_reserved(dibs *handle, const struct port_request *reques
                                  size_t i, struct reference *out, dibs_err *err)
 {
     bool is_implied = request->config->references[i].instance < 0 && t->is_own_role;
-    AUTO(role_scan_done) struct role_scan l = { .may_be_plain = may_be_whole_role(request, t) };
+    AUTO(role_scan_done)
+    struct role_scan l = { .may_be_plain = may_be_whole_role(request, t),
+                           .has_plain = t->is_own_role && !t->who->component && i < request->n_written };
     char field[PORT_REQUEST_FIELD_MAX];
     dibs_status s = scan_role(handle, t, &l, err);
     uint16_t given = request->given ? request->given[i] : 0; /* by RBG, which knows PodScoped ports only */
