@@ -71,6 +71,44 @@ start_alone() {
     done
 }
 
+# block WORDS OUT: the example of docs/KUBERNETES.md behind "```WORDS".
+block() {
+    awk -v begin="\`\`\`$1" '$0 == "```" { on = 0 } on { print } $0 == begin { on = 1 }' "$top/docs/KUBERNETES.md" >"$2"
+    [ -s "$2" ]
+}
+
+@test "the documented overlay for cert-manager renders, and the webhook's certificate is for its Service" {
+    local file
+    mkdir "$T/overlay"
+    cp -r "$top/contrib/k8s" "$T/k8s"
+    for file in kustomization patches certificate; do block "yaml overlay $file.yaml" "$T/overlay/$file.yaml"; done
+    render "$T/overlay" >"$T/rendered" 2>"$T/warnings"
+    render >"$T/base"
+    install_py overlay "$T/base" "$T/rendered"
+}
+
+@test "the documented host without Kubernetes can start, and its kubeconfig is read" {
+    needs openssl
+    mkdir "$T/bin"
+    ln -s "$DIBS" "$T/bin/dibs"
+    block "sh outside" "$T/host.sh"
+    (cd "$T" && PATH=$T/bin:$PATH timeout 60 bash -eu host.sh) >"$T/out" 2>&1 || { cat "$T/out" >&2; return 1; }
+    grep -q 'it could start' "$T/out"
+    block "yaml outside" "$T/kubeconfig"
+    echo token >"$T/token"
+    cp "$T/tls.crt" "$T/kube-ca.crt"
+    sed -i "s|/etc/dibs/|$T/|; s|https://api.example:6443|https://127.0.0.1:1|" "$T/kubeconfig"
+    run dibs kube ls --kubeconfig "$T/kubeconfig"
+    assert_status 6
+    assert_output_has "https://127.0.0.1:1: cannot be reached"
+}
+
+@test "the documented check of templates asks the installed webhook" {
+    block "yaml templates" "$T/templates"
+    render >"$T/rendered"
+    install_py templates "$T/rendered" "$T/templates"
+}
+
 @test "an overlay replaces the image, and install writes the requested one" {
     needs kubectl
     mkdir "$T/overlay"

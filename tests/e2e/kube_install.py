@@ -3,6 +3,8 @@
 """The objects that bring dibs into a cluster, as kubectl renders them and as `dibs kube install --print` writes them.
 
     kube_install.py same RENDERED PRINTED           the same objects, but for certificate and ledger
+    kube_install.py overlay BASE RENDERED           the documented overlay for cert-manager
+    kube_install.py templates RENDERED FILE         the documented configuration that checks templates
     kube_install.py older PRINTED OTHER MINOR       the same objects for Kubernetes 1.MINOR
     kube_install.py moved PRINTED OTHER FROM TO     the same objects in another namespace
     kube_install.py rules RENDERED                  what must be so in them
@@ -57,6 +59,38 @@ def same(rendered, printed):
     printed = load(printed)
     assert ("Secret", "dibs-webhook-tls") in printed and ("Secret", "dibs-installation") in printed
     assert not differences(without_own(load(rendered)), without_own(printed))
+
+
+def overlay(base, rendered):
+    before, after = load(base), load(rendered)
+    added = {key: after.pop(key) for key in set(after) - set(before)}
+    hook = after[("MutatingWebhookConfiguration", "dibs-webhook")]
+    certificate = added[("Certificate", "dibs-webhook")]
+    inject = hook["metadata"].pop("annotations")["cert-manager.io/inject-ca-from"]
+    assert inject == f'{certificate["metadata"]["namespace"]}/{certificate["metadata"]["name"]}'
+    service = hook["webhooks"][0]["clientConfig"]["service"]
+    assert certificate["spec"]["dnsNames"] == [f'{service["name"]}.{service["namespace"]}.svc']
+    secrets = [v["secret"]["secretName"] for v in pod_of(after[("Deployment", "dibs-webhook")])["volumes"]]
+    assert certificate["spec"]["secretName"] in secrets
+    issuers = {name: o["spec"] for (kind, name), o in added.items() if kind == "Issuer"}
+    authority = added[("Certificate", "dibs-authority")]
+    assert issuers[certificate["spec"]["issuerRef"]["name"]]["ca"]["secretName"] == authority["spec"]["secretName"]
+    assert "selfSigned" in issuers[authority["spec"]["issuerRef"]["name"]] and authority["spec"]["isCA"]
+    for key in before:
+        if key[0] in ("Deployment", "DaemonSet"):
+            container, = pod_of(after[key])["containers"]
+            assert container["image"] == "registry.example/dibs:1", container["image"]
+            container["image"] = "dibs"
+    assert not differences(without_own({**before, ("Secret", "dibs-webhook-tls"): {}}), without_own(after))
+
+
+def templates(rendered, path):
+    (key, checks), = load(path).items()
+    assert key[0] == "ValidatingWebhookConfiguration"
+    hook, check = hook_of(rendered), checks["webhooks"][0]
+    assert check["clientConfig"]["service"] == hook["clientConfig"]["service"]
+    assert check["admissionReviewVersions"] == hook["admissionReviewVersions"] and check["failurePolicy"] == "Ignore"
+    assert not {r for rule in check["rules"] for r in rule["resources"]} & {"pods", "roleinstances"}
 
 
 def older(printed, other, minor):
