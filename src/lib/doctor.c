@@ -180,6 +180,15 @@ static bool needs_salvage(const struct doctor *d, struct ledger *ledger)
            is_flawed;
 }
 
+static void say_unusable(struct doctor *d, const dibs_err *err)
+{
+    doctor_say(d, DIBS_PROBLEM, "ledger",
+               err->trouble == DIBS_TROUBLE_DAMAGED
+                   ? "run 'dibs doctor --fix', if the message says no other way"
+                   : "see the message",
+               "%s", err->msg);
+}
+
 /* Open the ledger, and salvage it with --fix when it is damaged. NULL: it cannot be opened. */
 static struct ledger *open_ledger(struct doctor *d, bool *is_salvaged)
 {
@@ -204,10 +213,7 @@ static struct ledger *open_ledger(struct doctor *d, bool *is_salvaged)
         s = *is_salvaged ? ledger_open(d->settings->ledger, &how, &ledger, &err) : DIBS_UNAVAILABLE;
     }
     if (s != DIBS_OK && !(is_damaged && d->fix))
-        doctor_say(d, DIBS_PROBLEM, "ledger",
-                   is_damaged ? "run 'dibs doctor --fix', if the message says no other way"
-                              : "see the message",
-                   "%s", err.msg);
+        say_unusable(d, &err);
     return s == DIBS_OK ? ledger : NULL;
 }
 
@@ -410,8 +416,18 @@ dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx,
         .core = handle->to->core,
         .call = handle_call(handle),
     };
+    dibs_err lost = { 0 };
+    uint64_t seq = 0;
+    uint64_t cursor = 0;
 
     d.call.deadline_ms = 0; /* no common deadline: each transaction has its own timeout */
+    /* Do not open a ledger whose file was removed: that would make a new one, which the daemon would use. */
+    if (!fix && ledger_tail(handle_ledger(handle), &d.call, &seq, &cursor, &lost) != DIBS_OK) {
+        check_settings(&d);
+        say_unusable(&d, &lost);
+        check_host(&d);
+        return DIBS_OK;
+    }
     if (!ledger_is_shared(handle_ledger(handle))) /* check a file with a handle of its own */
         return dibs_doctor(&handle->to->settings, fix, fn, ctx, err);
     check_settings(&d);

@@ -339,6 +339,11 @@ time.sleep(600)' "$T/ledger.db" "$T/locked"
         port=$(member port)
         [ -e "$T/$file" ]
         rm "$T/$file"
+        if [ "$file" = ledger.db ]; then
+            ask /v1/doctor # it makes no new one
+            assert_code 200
+            assert_output_has "was removed while it was in use"
+        fi
         for body in '{}' "{\"mode\":\"required\",\"port\":$port}"; do
             ask --json "$body" /v1/claims
             assert_code 503
