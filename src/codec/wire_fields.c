@@ -290,6 +290,7 @@ static void read_parsed(struct fields *f, const struct field *field, void *to)
 static void read_field(struct fields *f, const struct field *field, void *object)
 {
     void *to = (char *) object + field->offset;
+    const char *ignored = NULL;
 
     switch (field->type) {
     case FIELD_BOOL: fields_bool(f, field->key, to); break;
@@ -308,7 +309,7 @@ static void read_field(struct fields *f, const struct field *field, void *object
     case FIELD_ADDRESS:
     case FIELD_RANGES:
     case FIELD_BAND: read_parsed(f, field, to); break;
-    case FIELD_WALL:
+    case FIELD_WALL: fields_borrow(f, field->key, &ignored); break;
     case FIELD_KNOWN: break;
     case FIELD_OWN: field->read(f, object); break;
     }

@@ -220,22 +220,21 @@ static dibs_status read_port(const struct wire_params *params, uint16_t *port, d
 dibs_status wire_which_read(const char *segment, const struct wire_params *params, dibs_which *out,
                             dibs_err *err)
 {
-    dibs_which which = { 0 };
-
-    if (strcmp(segment, "-") != 0) {
-        *out = (dibs_which){ .token = segment };
-        return DIBS_OK;
-    }
-    which.name = get(params, "name");
-    which.project = get(params, "project");
+    dibs_which which = { .token = strcmp(segment, "-") != 0 ? segment : NULL,
+                         .name = get(params, "name"),
+                         .project = get(params, "project") };
     dibs_status status = read_port(params, &which.port, &which.proto, err);
 
     if (status == DIBS_OK)
         status = wire_flag_read(params, "all", &which.all_mine, err);
-    if (status == DIBS_OK && !which.name && !which.port && !which.all_mine)
+    int n = (which.token != NULL) + (which.name != NULL) + (which.port != 0) + which.all_mine;
+    if (status == DIBS_OK && n == 0)
         status = err_set(err, DIBS_INVALID, "which claim? a token, or '-' with name=, port= or all=true");
-    if (status == DIBS_OK && (which.name != NULL) + (which.port != 0) + which.all_mine > 1)
-        status = err_set(err, DIBS_INVALID, "name=, port= and all=true exclude each other");
+    if (status == DIBS_OK && n > 1)
+        status = err_set(err, DIBS_INVALID, "a token, name=, port= and all=true exclude each other");
+    /* An ignored one would let a request end more than it says. */
+    if (status == DIBS_OK && ((which.project && !which.name) || (which.proto && !which.port)))
+        status = err_set(err, DIBS_INVALID, "project= needs name=, and proto= needs port=");
     if (status == DIBS_OK)
         *out = which;
     return status;
@@ -339,8 +338,12 @@ dibs_status wire_question_read(const char *proto, const char *port, const struct
     const char *binding = get(params, "binding");
     dibs_status status = dibs_port_parse(port, &question.port, err);
 
-    if (status == DIBS_OK && !binding)
+    if (status == DIBS_OK)
         status = read_products(proto, params, bindings, &question.n, err);
+    if (status == DIBS_OK && binding && (get(params, "address") || get(params, "with")))
+        status = err_set(err, DIBS_INVALID, "binding= is instead of address= and with=");
+    if (binding)
+        question.n = 0;
     for (size_t i = 1; status == DIBS_OK && binding; i++) {
         status = read_binding(binding, bindings, &question.n, err);
         binding = params->get(params->ctx, "binding", i);

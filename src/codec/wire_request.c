@@ -13,15 +13,16 @@
 static const struct {
     dibs_setting setting;
     const char *key;
+    bool is_switch; /* also true or false instead of a text */
 } carried[] = {
-    { DIBS_SET_RANGE, "range" },
-    { DIBS_SET_POOL, "pool" },
-    { DIBS_SET_BAND, "band" },
-    { DIBS_SET_ORDER, "order" },
-    { DIBS_SET_COOLDOWN, "cooldown" },
-    { DIBS_SET_TTL, "ttl" },
-    { DIBS_SET_ALLOW_EPHEMERAL, "allow_ephemeral" },
-    { DIBS_SET_ALLOW_BLOCKED, "allow_blocked" },
+    { DIBS_SET_RANGE, "range", false },
+    { DIBS_SET_POOL, "pool", false },
+    { DIBS_SET_BAND, "band", false },
+    { DIBS_SET_ORDER, "order", false },
+    { DIBS_SET_COOLDOWN, "cooldown", false },
+    { DIBS_SET_TTL, "ttl", false },
+    { DIBS_SET_ALLOW_EPHEMERAL, "allow_ephemeral", true },
+    { DIBS_SET_ALLOW_BLOCKED, "allow_blocked", true },
 };
 #define N_CARRIED (sizeof carried / sizeof carried[0])
 
@@ -101,7 +102,7 @@ static dibs_status read_settings(const jsonr_value *v, struct wire_asked *out, i
     for (size_t i = 0; i < N_CARRIED; i++) {
         const char **value = &out->settings[carried[i].setting];
 
-        if (jsonr_get_bool(v, carried[i].key, &is_true))
+        if (carried[i].is_switch && jsonr_get_bool(v, carried[i].key, &is_true))
             *value = is_true ? "true" : "false";
         else
             fields_shown(&f, carried[i].key, value);

@@ -140,8 +140,6 @@ static dibs_status find_runs(struct attempt *a, dibs_err *err)
 {
     const dibs_batch *batch = a->batch;
 
-    if (batch->align > DIBS_PORT_MAX)
-        return err_set(err, DIBS_INVALID, "an alignment is at most %d", DIBS_PORT_MAX);
     if (!batch->is_contiguous && batch->align > 1)
         return err_set(err, DIBS_INVALID, "an alignment needs a contiguous batch");
     if (batch->align > 1 && batch->n == 1 && a->n_plans == 1) { /* a choice among fewer ports */

@@ -60,6 +60,8 @@ dibs_status args_batch(const dibs_batch *batch, dibs_err *err)
 {
     if (batch->n > DIBS_BATCH_MAX)
         return err_set(err, DIBS_INVALID, "a batch has at most %d claims", DIBS_BATCH_MAX);
+    if (batch->align > DIBS_PORT_MAX)
+        return err_set(err, DIBS_INVALID, "an alignment is at most %d", DIBS_PORT_MAX);
     if (batch->n_drops > DIBS_INPUT_MAX_BYTES)
         return err_set(err, DIBS_INVALID, "%zu claims to drop are more than a host has", batch->n_drops);
     for (size_t i = 0; i < batch->n; i++) {
@@ -74,7 +76,9 @@ dibs_status args_batch(const dibs_batch *batch, dibs_err *err)
     for (size_t i = 0; i < batch->n_drops; i++)
         if (!batch->drops[i].claim || !HAS_END(batch->drops[i].claim->name) ||
             batch->drops[i].shared_bytes > strlen(batch->drops[i].claim->name))
-            return err_set(err, DIBS_INVALID, "a claim to drop is missing, or its name is not terminated");
+            return err_set(
+                err, DIBS_INVALID,
+                "a claim to drop is missing, or its name is not terminated or shorter than its shared bytes");
     return DIBS_OK;
 }
 

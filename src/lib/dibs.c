@@ -349,10 +349,8 @@ dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *
     if (!handle || !batch || (batch->n > 0 && (!batch->requests || !out)) ||
         (batch->n_drops > 0 && !batch->drops))
         return err_set(err, DIBS_INVALID, "claiming: an argument is missing");
-    if (batch->n == 0 && batch->n_drops == 0)
-        return DIBS_OK;
     dibs_status s = args_batch(batch, err);
-    if (s != DIBS_OK)
+    if (s != DIBS_OK || (batch->n == 0 && batch->n_drops == 0))
         return s;
     AUTO(free_auto) dibs_claim *got = calloc(batch->n ? batch->n : 1, sizeof *got);
     if (!got)

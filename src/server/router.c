@@ -67,14 +67,15 @@ int router_explain(const struct http_request *r, const struct route_match *match
     return 404;
 }
 
-static bool is_word(const char *words, const char *word)
+/* Return how often a parameter may be given: 0, 1, or SIZE_MAX. */
+static size_t times_allowed(const char *words, const char *word)
 {
     size_t n = strlen(word);
 
     for (const char *at = words; n > 0 && (at = strstr(at, word)) != NULL; at += n)
-        if ((at == words || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0'))
-            return true;
-    return false;
+        if ((at == words || at[-1] == ' ') && strchr(" *", at[n])) /* also at the end */
+            return at[n] == '*' ? SIZE_MAX : 1;
+    return 0;
 }
 
 int router_check(const struct http_request *r, const struct route *route, dibs_err *err)
@@ -92,12 +93,18 @@ int router_check(const struct http_request *r, const struct route *route, dibs_e
         return 415;
     }
     /* A mistyped filter would list everything, or release something else. */
-    for (size_t i = 0; known && http_query_at(r, i, &key, &value); i++)
-        if (!is_word(known, key)) {
+    for (size_t i = 0; known && http_query_at(r, i, &key, &value); i++) {
+        size_t times = times_allowed(known, key);
+
+        if (times == 0)
             (void) err_set(err, DIBS_INVALID, "there is no parameter '%.64s' here; known are: %s", key,
                            known[0] ? known : "none");
-            return 400;
-        }
+        else if (times == 1 && http_query(r, key, 1))
+            (void) err_set(err, DIBS_INVALID, "parameter '%s' is given twice", key);
+        else
+            continue;
+        return 400;
+    }
     return 0;
 }
 

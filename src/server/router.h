@@ -10,9 +10,11 @@ enum { ROUTE_PARTS_MAX = 2, ROUTE_PART_BYTES = 128 };
 /* The first member of a row; the table defines the others. */
 struct route {
     const char *method;
-    const char *path;   /* "{name}" stands for one part */
-    const char *params; /* known query parameters, separated by blanks; NULL: unknown ones are ignored */
-    unsigned flags;     /* ROUTE_..., and the table's own flags */
+    const char *path; /* "{name}" stands for one part */
+    /* Known query parameters, separated by blanks; "name*" may be given several times. NULL: unknown ones are
+     * ignored. */
+    const char *params;
+    unsigned flags; /* ROUTE_..., and the table's own flags */
 };
 /* A GET that changes state, as in gRPC's port server: HEAD is not allowed. */
 #define ROUTE_CHANGES (1u << 31)

@@ -13,17 +13,35 @@ setup() {
 }
 teardown() { sandbox_teardown; }
 
+# serve_all: a daemon on every transport; $TLS is its port over TCP, $TOKEN a token there, $LOOPBACK that for gRPC's clients.
+serve_all() {
+    TOKEN=sixteen-or-more-$RANDOM$RANDOM
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost \
+        -addext 'subjectAltName=DNS:localhost,IP:127.0.0.1' -keyout "$T/key.pem" -out "$T/cert.pem" 2>"$T/openssl"
+    (umask 077 && echo "uid:65534 $TOKEN" >"$T/tokens")
+    TLS=$("$DIBS_TEST_SUPPORT/free_port.py") LOOPBACK=$("$DIBS_TEST_SUPPORT/free_port.py")
+    SOCKET_DIR=$PUBLIC serve_start --listen "127.0.0.1:$TLS" --tls-cert "$T/cert.pem" --tls-key "$T/key.pem" --tokens "$T/tokens" \
+        --portserver-http "127.0.0.1:$LOOPBACK"
+}
+
 @test "everything that the daemon answers is as its description says, and nothing else is there" {
     DIBS_LEDGER=sqlite:$T/strict.db SOCKET_DIR=$T serve_start --rate 1
     strict=$SOCKET
-    token=sixteen-or-more-$RANDOM$RANDOM
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost \
-        -addext 'subjectAltName=DNS:localhost,IP:127.0.0.1' -keyout "$T/key.pem" -out "$T/cert.pem" 2>"$T/openssl"
-    (umask 077 && echo "uid:65534 $token" >"$T/tokens")
-    port=$("$DIBS_TEST_SUPPORT/free_port.py")
-    SOCKET_DIR=$PUBLIC serve_start --listen "127.0.0.1:$port" --tls-cert "$T/cert.pem" --tls-key "$T/key.pem" --tokens "$T/tokens"
+    mkdir "$T/gone"
+    DIBS_LEDGER=sqlite:$T/gone.db SOCKET_DIR=$T/gone serve_start --quota 1
+    gone=$SOCKET
+    serve_all
     listen 0
-    run timeout 60 python3 "$BATS_TEST_DIRNAME/openapi.py" "$ADMIN" "$SOCKET" "$strict" "$port" "$T/cert.pem" "$token" "$LISTENED"
+    run timeout 60 python3 "$BATS_TEST_DIRNAME/openapi.py" "$ADMIN" "$SOCKET" "$strict" "$gone" "$T/gone.db" "$TLS" "$T/cert.pem" \
+        "$TOKEN" "$LOOPBACK" "$LISTENED"
     assert_status 0
     assert_output_has "operations"
+}
+
+@test "requests that are made from the description are answered as it says, valid and invalid ones" {
+    serve_all
+    run timeout 60 python3 "$BATS_TEST_DIRNAME/openapi_fuzz.py" "${DIBS_TEST_SEED:-$RANDOM}" "$(long_or 1000 30)" \
+        "$ADMIN" "$SOCKET" "$TLS" "$T/cert.pem" "$TOKEN" "$LOOPBACK"
+    assert_status 0
+    assert_output_has "requests"
 }

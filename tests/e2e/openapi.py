@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 """Asks a daemon everything that its description says, and holds every answer against it.
 
-usage: openapi.py ADMIN_SOCKET PUBLIC_SOCKET STRICT_SOCKET TCP_PORT CERT TOKEN LISTENING_PORT
+usage: openapi.py ADMIN_SOCKET PUBLIC_SOCKET STRICT_SOCKET GONE_SOCKET GONE_LEDGER TLS_PORT CERT TOKEN LOOPBACK_PORT LISTENING_PORT
 
-STRICT_SOCKET is of a daemon that takes one request in a second. PUBLIC_SOCKET is used as another user.
+STRICT_SOCKET is of a daemon that takes one request in a second, GONE_SOCKET of one that allows one claim and loses its
+ledger. PUBLIC_SOCKET is used as another user.
 """
 import base64
 import copy
@@ -13,38 +14,19 @@ import json
 import os
 import re
 import socket
-import ssl
 import sys
 
-import jsonschema
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import described  # noqa: E402
+from described import Answer, Unix, path_of  # noqa: E402
 
-ADMIN, PUBLIC, STRICT, TCP_PORT, CERT, TOKEN, LISTENING = sys.argv[1:]
+ADMIN, PUBLIC, STRICT, GONE, GONE_LEDGER, TLS_PORT, CERT, TOKEN, LOOPBACK_PORT, LISTENING = sys.argv[1:]
 NOBODY = 65534
 TOO_MUCH = b"too much"
 
 
-class Unix(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("dibs", timeout=20)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(20)
-        self.sock.connect(self.path)
-
-
 def tcp():
-    return http.client.HTTPSConnection("127.0.0.1", int(TCP_PORT), timeout=20, context=ssl.create_default_context(cafile=CERT))
-
-
-class Answer:
-    def __init__(self, response):
-        self.status = response.status
-        self.headers = {k.lower(): v for k, v in response.getheaders()}
-        self.type = self.headers.get("content-type", "").split(";")[0]
-        self.text = response.read().decode()
-        self.json = json.loads(self.text) if self.type.endswith("json") and self.text else None
+    return described.tls(TLS_PORT, CERT)
 
 
 def send(connection, method, target, body=None, headers=None):
@@ -62,79 +44,18 @@ def send(connection, method, target, body=None, headers=None):
     return answer
 
 
-def strict(schema):
-    """The same, but no member that is not described."""
-    if isinstance(schema, list):
-        return [strict(x) for x in schema]
-    if not isinstance(schema, dict):
-        return schema
-    schema = {k: strict(v) for k, v in schema.items()}
-    if isinstance(schema.get("properties"), dict):
-        schema.setdefault("additionalProperties", False)
-    return schema
-
-
 first = send(Unix(ADMIN), "GET", "/openapi.json")
 assert first.status == 200 and first.type == "application/json"
 API = first.json
-STRICT_API = strict({"components": {"schemas": API["components"]["schemas"]}})
-BOUND = None
-
-
-def resolve(thing):
-    while "$ref" in thing:
-        at = API
-        for part in thing["$ref"].split("/")[1:]:
-            at = at[part]
-        thing = at
-    return thing
-
-
-def validate(value, schema, what):
-    whole = {**STRICT_API, **strict(copy.deepcopy(schema))}
-    cls = jsonschema.validators.Draft202012Validator
-    cls.check_schema(whole)
-    errors = [f"{list(e.absolute_path)}: {e.message}" for e in cls(whole).iter_errors(value)]
-    if errors:
-        sys.exit(f"{what}: not as described\n" + "\n".join(errors) + f"\n{json.dumps(value)[:2000]}")
-
-
-OPERATIONS = {}
-for path, item in API["paths"].items():
-    for method, operation in item.items():
-        OPERATIONS[operation["operationId"]] = (method.upper(), path, operation)
-SEEN = {}
-
-
-def check(oid, answer):
-    """One real answer against what the description says of it."""
-    method, path, operation = OPERATIONS[oid]
-    what = f"{oid} ({method} {path}): {answer.status}"
-    responses = operation["responses"]
-    SEEN.setdefault(oid, set()).add(str(answer.status))
-    if str(answer.status) not in responses and answer.status < 400:
-        sys.exit(f"{what} is not described\n{answer.text[:500]}")
-    response = resolve(responses.get(str(answer.status)) or responses["default"])
-    for name, header in response.get("headers", {}).items():
-        value = answer.headers.get(name.lower())
-        assert value is not None, f"{what}: no header {name}"
-        validate(int(value) if header["schema"].get("type") == "integer" else value, header["schema"], f"{what} {name}")
-    content = response.get("content")
-    if not content:
-        assert answer.text == "", f"{what} has a body: {answer.text}"
-        return answer
-    assert answer.type in content, f"{what}: {answer.type} is not described\n{answer.text[:500]}"
-    if answer.json is not None:
-        validate(answer.json, content[answer.type]["schema"], what)
-    if answer.status >= 400 and answer.json is not None:
-        assert answer.json["status"] == answer.status, f"{what}: the body says {answer.json['status']}"
-    return answer
+DESCRIPTION = described.Description(API)
+OPERATIONS, SEEN = DESCRIPTION.operations, DESCRIPTION.seen
+resolve, validate, check = DESCRIPTION.resolve, DESCRIPTION.validate, DESCRIPTION.check
 
 
 def ask(oid, want, body=None, query="", headers=None, socket_path=ADMIN, **parts):
     """A request by its operation; `want` is the status that must come."""
     method, path, operation = OPERATIONS[oid]
-    target = re.sub(r"\{(\w+)\}", lambda m: str(parts[m.group(1)]), path) + query
+    target = path_of(path, parts) + query
     if body is not None and want < 300 and not isinstance(body, bytes):
         validate(body, operation["requestBody"]["content"]["application/json"]["schema"], f"the body for {oid}")
     answer = check(oid, send(Unix(socket_path), method, target, body, headers))
@@ -170,7 +91,7 @@ def as_nobody(call):
 def every_route_is_described():
     text = send(Unix(ADMIN), "GET", "/metrics").text
     served = set(re.findall(r'dibs_request_duration_seconds_count\{route="([A-Z]+ [^"]+)"', text))
-    described = {f"{method} {path}" for method, path, _ in OPERATIONS.values()}
+    described = {f"{method} {path}" for method, path, operation in OPERATIONS.values() if "grpc" not in operation["tags"]}
     assert served == described, f"served only: {served - described}; described only: {described - served}"
 
 
@@ -178,8 +99,10 @@ def every_parameter_is_described():
     for oid, (method, path, operation) in OPERATIONS.items():
         problem = ask(oid, 400, query="?no_such_parameter=1", **some_parts(path)).json
         known = problem["detail"].split("known are: ")[1]
+        lists = {p["name"] for p in map(resolve, operation.get("parameters", [])) if p.get("schema", {}).get("type") == "array"}
+        assert lists == {name[:-1] for name in known.split() if name.endswith("*")}, f"{oid}: {known}"
         described = {p["name"] for p in map(resolve, operation.get("parameters", [])) if p["in"] == "query"}
-        assert set(known.split()) - {"none"} == described, f"{oid}: known are {known}, described {described}"
+        assert set(known.replace("*", "").split()) - {"none"} == described, f"{oid}: known are {known}, described {described}"
         in_path = {p["name"] for p in map(resolve, operation.get("parameters", [])) if p["in"] == "path"}
         assert in_path == set(re.findall(r"\{(\w+)\}", path)), oid
 
@@ -196,7 +119,7 @@ def bodies_are_json_and_not_too_large():
 
 def who_is_unknown_is_refused():
     for oid, (method, path, operation) in OPERATIONS.items():
-        target = re.sub(r"\{(\w+)\}", lambda m: some_parts(path)[m.group(1)], path)
+        target = path_of(path, some_parts(path))
         answer = check(oid, send(tcp(), method, target))
         assert (answer.status == 401) == (operation.get("security") != []), f"{oid} without a token: {answer.status}"
     answer = check("daemon", send(tcp(), "GET", "/v1/daemon", headers={"Authorization": f"Bearer {TOKEN}"}))
@@ -206,10 +129,10 @@ def who_is_unknown_is_refused():
 def who_asks_too_often_is_refused():
     send(Unix(STRICT), "GET", "/v1/daemon")
     for oid, (method, path, operation) in OPERATIONS.items():
-        if operation.get("security") == []:
+        if "429" not in operation["responses"]:
             continue
         for _ in range(5):  # a second may pass in between
-            target = re.sub(r"\{(\w+)\}", lambda m: some_parts(path)[m.group(1)], path)
+            target = path_of(path, some_parts(path))
             if check(oid, send(Unix(STRICT), method, target)).status == 429:
                 break
         assert "429" in SEEN[oid], oid
@@ -217,7 +140,7 @@ def who_asks_too_often_is_refused():
 
 def other_methods_and_paths_are_refused():
     for path, item in API["paths"].items():
-        target = re.sub(r"\{(\w+)\}", lambda m: some_parts(path)[m.group(1)], path)
+        target = path_of(path, some_parts(path))
         answer = send(Unix(ADMIN), "PATCH", target)
         assert answer.status == 405, (path, answer.status)
         assert set(answer.headers["allow"].split(", ")) == {m.upper() for m in item}, path
@@ -232,6 +155,8 @@ def other_methods_and_paths_are_refused():
 # ---- claims ----
 
 HERE = {"bindings": [{"address": "127.0.0.1"}]}
+POOL = {"name": "tests", "ranges": "15000-15099", "scope": "host", "band": "auto", "order": "stride", "cooldown_ms": 5000}
+CLUSTER = ("nodes", "removeNode", "claimOnNodes", "releaseOnNodes")  # e2e/cluster_owners.bats, e2e/cluster.bats
 
 
 def claims():
@@ -261,6 +186,19 @@ def claims():
     return new
 
 
+def names_of_other_directories():
+    """A name that its group's directory and another one's would both have."""
+    ask("claim", 201, {"name": "both/x", "project": "/srv/one", **HERE})
+    theirs = ask("locate", 200, query="?name=both/x&project=/srv/two").json["name"]
+    assert theirs.startswith("both~"), theirs
+    ask("claim", 201, {"name": theirs, **HERE})
+    both = "?name=both/x&project=/srv/two"
+    for oid in ("locate", "find", "release"):
+        ask(oid, 409, query=both, which="-")
+    ask("renew", 409, {"ttl": "1h"}, query=both, which="-")
+    ask("transfer", 409, {"keep": True}, query=both, which="-")
+
+
 def batches(web):
     kept = {"holder": None, "keep": True, **HERE}
     pair = {"requests": [{"name": "b/0", **kept}, {"name": "b/1", **kept}], "contiguous": True, "align": 2}
@@ -277,6 +215,7 @@ def batches(web):
     ask("batch", 422, {"requests": [{"bindings": [{"proto": "tcp", "address": "203.0.113.9"}]}]})
     ask("batch", 507, {"requests": [{"ranges": str(web["port"]), **HERE}]})
     ask("batch", 400, b"")
+    ask("batch", 400, {"requests": [], "align": 65536})
 
 
 def one_claim(web):
@@ -286,6 +225,10 @@ def one_claim(web):
     assert ask("find", 200, which="-", query=f"?port={web['port']}&proto=tcp").json["name"] == "shop/web"
     ask("find", 404, which="-", query="?name=shop/none")
     ask("find", 400, which="-")
+    for query in ("?port=1", "?name=shop/web", "?all=true"):
+        ask("release", 400, which=token, query=query)  # ignored, it would seem to choose
+    for query in ("?all=true&proto=udp", "?all=true&project=/srv", "?name=shop/web&name=shop/db", "?name=shop/web&proto=udp"):
+        ask("release", 400, which="-", query=query)
     longer = ask("renew", 200, {"ttl": "2h"}, which=token).json
     assert longer["holder"]["ttl_ms"] == 7200000
     assert ask("renew", 200, which=token).json["holder"]["ttl_ms"] == 600000
@@ -396,7 +339,7 @@ def events():
 # ---- pools, ports and maintenance ----
 
 def pools(web):
-    pool = {"name": "tests", "ranges": "15000-15099", "scope": "host", "band": "auto", "order": "stride", "cooldown_ms": 5000}
+    pool = POOL
     assert ask("setPool", 200, pool, name="tests").json == pool
     assert ask("pool", 200, name="tests").json == pool
     ask("setPool", 400, {**pool, "order": "none"}, name="tests")
@@ -425,6 +368,9 @@ def pools(web):
     ask("explain", 400, proto="tcp", port=23000, query="?settings=x")
     ask("explain", 404, proto="tcp", port=80, query="?pool=none")
     ask("explain", 400, proto="icmp", port=80)
+    ask("explain", 400, proto="icmp", port=80, query="?binding=tcp/*")
+    ask("explain", 400, proto="tcp", port=80, query="?binding=tcp/*&with=udp")
+    ask("explain", 400, proto="tcp", port=80, query="?settings=%7B%22pool%22%3Atrue%7D")
     ask("explain", 400, proto="tcp", port=0)
 
 
@@ -465,9 +411,55 @@ def maintenance():
     ask("openapi", 200)
 
 
+# ---- gRPC's port server ----
+
+def grpc():
+    port = ask("grpcGet", 200).text
+    assert port in ask("grpcDump", 200).text
+    ask("grpcDrop", 200, port=port)
+    ask("grpcDrop", 400, port=0)
+    ask("grpcDrop", 400, port="web")
+    assert int(ask("grpcVersion", 200).text) > 21
+    for oid, (method, path, operation) in OPERATIONS.items():
+        target = path_of(path, some_parts(path))
+        if "grpc" in operation["tags"]:
+            web_page = http.client.HTTPConnection("127.0.0.1", int(LOOPBACK_PORT), timeout=20)
+            assert check(oid, send(web_page, method, target, headers={"Host": "example.org"})).status == 403
+
+
+# ---- limits, and a ledger that is gone ----
+
+KEPT = {"holder": None, "keep": True, **HERE}
+
+
+def the_quota_is_used_up():
+    one = ask("claim", 201, {"name": "only", **KEPT}, socket_path=GONE).json
+    ask("grpcGet", 507, socket_path=GONE)
+    ask("importRange", 507, {"range": "20000-32767", "data": "Aw=="}, name="default", socket_path=GONE)
+    ask("repair", 507, {"observed": [{"port": 20001}, {"port": 20002}]}, socket_path=GONE)
+    ask("release", 200, which=one.pop("token"), socket_path=GONE)
+    ask("claim", 201, {"name": "another", **KEPT}, socket_path=GONE)
+    ask("restore", 507, {"dibs": 1, "pools": [], "claims": [one]}, socket_path=GONE)
+
+
+def the_ledger_is_gone():
+    bodies = {"batch": {"requests": [{}]}, "setPool": {**POOL, "name": "none"}, "restore": {"dibs": 1, "pools": [], "claims": []},
+              "importRange": {"range": "20000-32767"}, "renew": {"ttl": "1h"}, "transfer": {"keep": True}}
+    queries = {"which": "?name=x", "locate": "?name=x&project=/srv"}
+    for end in ("", "-wal", "-shm"):
+        os.unlink(GONE_LEDGER + end)
+    admin = GONE.replace("dibs.sock", "admin.sock")
+    for oid, (method, path, operation) in OPERATIONS.items():
+        if "503" in operation["responses"] and oid not in CLUSTER:
+            parts = {**some_parts(path), "which": "-"}
+            ask(oid, 503, bodies.get(oid), query=queries.get("which" if "{which}" in path else oid, ""), socket_path=admin, **parts)
+    assert any("was removed" in f["text"] for f in ask("doctor", 200, socket_path=admin).json["findings"])
+    ask("claim", 503, socket_path=admin)  # the doctor has not made a new one
+
+
 def others(web):
     """Requests that another user may not make."""
-    pool = {"name": "tests", "ranges": "15000-15099", "scope": "host", "band": "auto", "order": "stride", "cooldown_ms": 5000}
+    pool = POOL
     snapshot = {"dibs": 1, "pools": [{**pool, "cooldown_ms": 1}], "claims": []}
 
     def refused():
@@ -498,6 +490,7 @@ who_is_unknown_is_refused()
 who_asks_too_often_is_refused()
 other_methods_and_paths_are_refused()
 web = claims()
+names_of_other_directories()
 batches(web)
 web = one_claim(web)
 lists()
@@ -506,14 +499,15 @@ pools(web)
 nodes()
 maintenance()
 others(web)
+grpc()
+the_quota_is_used_up()
+the_ledger_is_gone()
 
 missing = []
 for oid, (method, path, operation) in OPERATIONS.items():
     never = set(operation["responses"]) - SEEN.get(oid, set()) - {"default"}
-    if oid == "ready":
-        never -= {"503"}  # only who asks while it stops can see that
-    if oid in ("removeNode", "claimOnNodes", "releaseOnNodes"):
-        never -= {"200", "404", "409"}  # of a cluster alone: e2e/cluster_owners.bats, e2e/cluster.bats
+    if oid in CLUSTER:
+        never -= {"200", "404", "409", "422", "503", "507"}
     missing += [f"{oid} ({method} {path}): {', '.join(sorted(never))}"] if never else []
 if missing:
     sys.exit("described, but never seen:\n" + "\n".join(missing))
