@@ -58,8 +58,9 @@ static inline bool attempt_has(const struct portbits *set, uint16_t port)
 dibs_status attempt_plan(struct attempt *a, dibs_err *err);
 /* Prepare the next round after TAKEN or EXHAUSTED; *again when there is something new to try. */
 dibs_status attempt_react(struct attempt *a, dibs_status status, bool *again, dibs_err *err);
-/* Give up a preferred port that the caller may not bind (DENIED); dibs chooses then. False: not the case. */
-bool attempt_gives_up(struct attempt *a, dibs_status status);
+/* Give up a preferred port that the caller may not bind (DENIED), so that dibs chooses; or any port whose
+ * dead claim the store cannot end (D4). False: not the case. */
+bool attempt_gives_up(struct attempt *a, dibs_status status, const dibs_err *err);
 bool attempt_is_late(const struct attempt *a);
 /* Remember the claim of a dead holder. True when this generation was not known to be dead. */
 bool attempt_add_dead(struct attempt *a, const dibs_claim *claim);

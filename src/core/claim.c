@@ -349,7 +349,7 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
                                : ledger_claim(a->core->ledger, &a->call, &batch, out, &a->refusal, err);
             attempt_note_foreign(a);
         }
-        if (attempt_gives_up(a, s))
+        if (attempt_gives_up(a, s, err))
             continue;
         if ((s != DIBS_TAKEN && s != DIBS_EXHAUSTED) || a->refusal.is_beyond)
             return s;

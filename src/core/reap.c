@@ -18,6 +18,7 @@ struct chunk {
     struct core_sockets sockets;
     dibs_claim claims[CHUNK_CLAIMS];
     size_t n;
+    dibs_status failed; /* of a claim that could not be ended: it must not keep the others (INV-6) */
 };
 
 static bool gather(void *ctx, const dibs_claim *claim)
@@ -69,9 +70,11 @@ static dibs_status reap_chunk(struct core *core, const struct call *call, struct
                            &(struct ledger_ending){ &seen, 1, is_stale ? LEDGER_END_STALE : LEDGER_END_REAP },
                            &ended, err);
         }
-        if (s != DIBS_OK)
+        if (s != DIBS_OK && clock_monotonic_ms() >= call->deadline_ms)
             return s;
-        if (ended == 0)
+        if (s != DIBS_OK)
+            chunk->failed = s;
+        if (s != DIBS_OK || ended == 0)
             continue; /* another process changed its holder or ended it */
         r->n++;
         claim->life = DIBS_DEAD;
@@ -101,10 +104,11 @@ dibs_status core_reap(struct core *core, const struct call *call, struct core_re
         s = reap_chunk(core, &part, chunk, r, &goes_on, err);
     }
     struct call last = core_part(core, call);
+    dibs_status failed = chunk->failed;
     if (s == DIBS_OK && !(r->flags & DIBS_REAP_DRY_RUN))
         s = ledger_upkeep(core->ledger, &last, NULL, err);
     core_index_forget(core);
-    return s;
+    return s == DIBS_OK ? failed : s;
 }
 
 /* ---- hosts ---- */

@@ -110,12 +110,17 @@ static void choose_instead(struct attempt *a, size_t i)
     (void) text_copy(claim->pool, sizeof claim->pool, a->asks[i].plan->pool.name);
 }
 
-bool attempt_gives_up(struct attempt *a, dibs_status status)
+bool attempt_gives_up(struct attempt *a, dibs_status status, const dibs_err *err)
 {
     const struct ask *ask = &a->asks[a->refusal.want];
+    /* Only that record is at fault (INV-6): the next plan skips its port, as it skips busy ones. */
+    bool is_stuck = status == DIBS_UNAVAILABLE && a->refusal.is_stuck && err && !attempt_is_late(a) &&
+                    (err->trouble == DIBS_TROUBLE_NONE || err->trouble == DIBS_TROUBLE_DAMAGED);
 
-    if (status != DIBS_DENIED || a->batch->n == 0 || ask->request->mode != DIBS_PREFERRED || ask->is_choice)
+    if (a->batch->n == 0 || (status != DIBS_DENIED && !is_stuck))
         return false;
+    if (ask->is_choice || ask->request->mode != DIBS_PREFERRED)
+        return ask->is_choice && is_stuck;
     choose_instead(a, a->refusal.want);
     return true;
 }

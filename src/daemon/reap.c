@@ -176,6 +176,31 @@ static void upkeep(struct engine *e, const struct call *call)
     engine_follow(e);
 }
 
+/* End the claims in one transaction; if that fails, each alone, because one damaged record must not keep the
+ * others (INV-6). Judge those that stay later: the ledger may be locked or full. */
+static size_t end_due(struct engine *e, const struct call *call, struct scan *scan,
+                      const struct ledger_seen *seen)
+{
+    struct ledger_ending all = { seen, scan->n, LEDGER_END_REAP };
+    dibs_err err = { 0 };
+    size_t n = 0;
+    size_t ended = 0;
+
+    if (ledger_end(e->ledger, call, &all, &ended, &err) == DIBS_OK)
+        return ended;
+    group_commit_note_failure(e->group, &err);
+    for (size_t i = 0; i < scan->n; i++, ended = 0) {
+        struct ledger_ending one = { &seen[i], 1, LEDGER_END_REAP };
+
+        if (scan->n > 1 && clock_monotonic_ms() < call->deadline_ms &&
+            ledger_end(e->ledger, call, &one, &ended, NULL) == DIBS_OK)
+            n += ended;
+        else
+            linger(e, scan->due[i], call->now.boot_ms);
+    }
+    return n;
+}
+
 void engine_reap(struct engine *e)
 {
     struct ledger_seen seen[DUE_MAX];
@@ -183,18 +208,13 @@ void engine_reap(struct engine *e)
     int64_t now_ms = call.now.boot_ms;
     struct scan scan = { .engine = e, .now_ms = now_ms };
     size_t ended = 0;
-    dibs_err err = { 0 };
 
     find_due(e, &scan);
     if (scan.n > 0)
         judge_due(e, &call, &scan, seen);
     e->n_written = 0;
-    if (scan.n > 0 && ledger_end(e->ledger, &call, &(struct ledger_ending){ seen, scan.n, LEDGER_END_REAP },
-                                 &ended, &err) != DIBS_OK) {
-        group_commit_note_failure(e->group, &err);
-        for (size_t i = 0; i < scan.n; i++)
-            linger(e, scan.due[i], now_ms); /* the ledger is locked or full: try later */
-    }
+    if (scan.n > 0)
+        ended = end_due(e, &call, &scan, seen);
     e->counts.reaped += ended;
     if (ended > 0)
         follow_reaped(e, ended, now_ms);

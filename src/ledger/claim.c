@@ -162,6 +162,10 @@ static dibs_status claim_run_at(struct claiming *k, const struct run *run, uint1
     if (s != DIBS_OK || !is_free)
         return s;
     s = end_dead(k, &dead);
+    if (s != DIBS_OK && run->n == 1 && k->refusal->n_busy < DIBS_CANDIDATES_MAX) {
+        k->refusal->busy[k->refusal->n_busy++] = base;
+        k->refusal->is_stuck = true;
+    }
     for (size_t i = 0; i < run->n && s == DIBS_OK; i++) {
         struct claim_record row;
 
@@ -333,13 +337,12 @@ static bool only_looks(const struct ledger_batch *batch)
     return is_look;
 }
 
-/* Return whether a refusal can leave changes behind. A single claim is refused before any write, unless its
- * name first leaves the port of a dead holder, or it exceeds the allowance. */
+/* Return whether a refusal can leave changes behind. A single claim is refused before any write, unless it
+ * first ends the claim of a dead holder, or exceeds the allowance. */
 static bool may_stop_halfway(const struct ledger_batch *batch, const struct ledger_allowance *allowance)
 {
     return batch->n != 1 || batch->n_drops > 0 || batch->is_dry_run ||
-           (allowance && allowance->n >= allowance->max) ||
-           (batch->n_dead > 0 && batch->wants[0].claim.name[0]);
+           (allowance && allowance->n >= allowance->max) || batch->n_dead > 0;
 }
 
 /* Decide the batch. *is_answered: `out` is the stored answer of an earlier batch with this key. */

@@ -173,7 +173,8 @@ struct ledger_refusal {
     bool is_beyond;  /* the call's allowance is used up: EXHAUSTED, even if ports are free */
     bool has_blocker;
     dibs_claim blocker; /* of `port`, not known to be dead; a damaged one comes first */
-    size_t n_busy;      /* ports that the probe found busy */
+    size_t n_busy;      /* ports that the probe found busy, and one whose dead claim could not be ended */
+    bool is_stuck;      /* that is the last of them, and the reason of the failure */
     uint16_t busy[DIBS_CANDIDATES_MAX];
     size_t n_cooling; /* candidates skipped because they cool */
 };

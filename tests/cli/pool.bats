@@ -16,6 +16,17 @@ teardown() { dibs_teardown; }
     [ "$out" = default ]
 }
 
+@test "D21: the manual says which the default range is, and why" {
+    ok pool show default --json
+    ranges=$(value 'd["ranges"]')
+    for page in help man; do
+        if [ $page = man ]; then "$DIBS" help --format man >"$T/out"; else ok help pool; fi
+        tr -s '\n ' ' ' <"$T/out" | sed 's/\\-/-/g' >"$T/flat"
+        grep -qF "is $ranges, unless" "$T/flat"
+        grep -q 'below the range from which systems take the ports of outgoing connections' "$T/flat"
+    done
+}
+
 @test "set makes a pool, changes only what is given, and rm removes it" {
     ok pool set tests --ranges 13400-13409,13420 --cooldown 10s --order lowest --band 3 --scope host
     ok pool show tests --json

@@ -98,6 +98,29 @@ kinds() { # the kinds of the last repair, counted: "leak 1 restored 4"
     json 'd["ranges"] == "100-200" and d["usage"]["static"] == 0'
 }
 
+@test "seeds 32: a write that fails is the error of the repair, and nothing is restored" {
+    k8s_pool
+    ok get web --port 111 --pool k8s
+    printf '%s\n' '122 one' '133 two' >"$T/seen"
+    sqlite3 "$T/ledger.db" "CREATE TRIGGER broken BEFORE INSERT ON claims WHEN new.port = 133
+        BEGIN SELECT RAISE(ABORT, 'test error'); END"
+    refused 6 repair --pool k8s --observed "$T/seen"
+    says ': test error'
+    [ "$(held)" -eq 1 ]
+    sqlite3 "$T/ledger.db" 'DROP TRIGGER broken'
+    ok repair --pool k8s --observed "$T/seen" --json
+    [ "$(kinds)" = 'restored 2 suspect 1' ]
+    sqlite3 "$T/ledger.db" "CREATE TRIGGER broken BEFORE DELETE ON claims
+        BEGIN SELECT RAISE(ABORT, 'test error'); END"
+    sleep 0.01
+    refused 6 repair --pool k8s --observed "$T/seen" --grace 5ms
+    says ': test error'
+    [ "$(held)" -eq 3 ]
+    sqlite3 "$T/ledger.db" 'DROP TRIGGER broken'
+    ok repair --pool k8s --observed "$T/seen" --grace 5ms --json
+    [ "$(kinds)" = 'leak 1' ]
+}
+
 @test "seeds 33: a leak is dropped when its grace is over, however often it is seen before" {
     k8s_pool
     ok get leaked --port 111 --pool k8s
@@ -246,6 +269,42 @@ kinds() { # the kinds of the last repair, counted: "leak 1 restored 4"
     refused 3 claim other --port 13651
     try who 13651
     prints 13651
+}
+
+@test "D4: a dead claim that cannot be deleted keeps its port, and neither claims nor the reaper from going on" {
+    local holders=()
+    for i in 1 2 3 4; do
+        start_sleeper
+        holders+=("$STARTED")
+        ok claim "n$i" --port $((13690 + i)) --pid "$STARTED"
+    done
+    sqlite3 "$T/ledger.db" "CREATE TRIGGER stuck BEFORE DELETE ON claims WHEN old.port IN (13691, 13693, 13695)
+        BEGIN SELECT RAISE(ABORT, 'cannot delete'); END"
+    for pid in "${holders[@]}"; do end_process "$pid"; done
+    for port in 13692 13694; do # dynamic choice passes over what it cannot end
+        ok claim --range 13691-13694
+        [ "$out" -eq 13692 ] || [ "$out" -eq 13694 ]
+    done
+    refused 4 claim --range 13691-13694
+    ok claim other --prefer 13691 --range 13690-13691
+    [ "$out" -eq 13690 ]
+    refused 6 claim --port 13693
+    says 'cannot delete'
+    ok claim -n 2 --range 13695-13696 --ttl 1s # both end at once
+    sleep 1.1
+    if ! is_served; then # the daemon reaps by itself
+        try reap
+        [ "$code" -eq 6 ]
+        prints 13696
+        says 'cannot delete'
+    fi
+    reaped() { ! dibs ls --json | grep -q '"port":13696'; }
+    wait_until 10 reaped
+    [ "$(held)" -eq 6 ] # the three, and three new ones
+    sqlite3 "$T/ledger.db" 'DROP TRIGGER stuck'
+    held_now() { [ "$(held)" -eq 3 ]; }
+    is_served || ok reap
+    wait_until 10 held_now
 }
 
 @test "doctor accepts a fresh ledger and shows every setting with its source" {

@@ -245,17 +245,18 @@ static void random_depends_on_its_entropy(void **state)
 
 /* With one hash for both, equal offsets would come with few different steps. 4096 keys
  * over 61 positions: each offset about 67 times, with as many different steps as chance gives. */
-static void offset_and_step_are_independent(void **state)
+static void check_independence(bool is_stride)
 {
     enum { KEYS = 4096, TOTAL = 61 };
-    static uint32_t pairs[TOTAL][TOTAL];
+    uint32_t pairs[TOTAL][TOTAL] = { 0 };
     uint32_t offsets[TOTAL] = { 0 };
     uint32_t different = 0;
 
-    (void) state;
     for (uint64_t salt = 0; salt < KEYS; salt++) {
-        struct order_key key = { .entropy = salt, .pool = "default" };
-        struct order_walk walk = order_find("random")->walk(&key, TOTAL);
+        struct order_key key = { .salt = salt, .entropy = salt, .pool = "default" };
+        struct order_pieces pieces = order_pieces(&key, TOTAL * ORDER_PIECE, 0);
+        struct order_walk walk = is_stride ? (struct order_walk){ pieces.start / ORDER_PIECE, pieces.step }
+                                           : order_find("random")->walk(&key, TOTAL);
 
         offsets[walk.offset]++;
         different += pairs[walk.offset][walk.step]++ == 0;
@@ -264,6 +265,13 @@ static void offset_and_step_are_independent(void **state)
         assert_in_range(offsets[i], 30, 110); /* 67 expected, deviation 8 */
     /* 3660 pairs exist; 4096 independent draws meet 1 - e^-1.12 of them: about 2465. */
     assert_in_range(different, 2350, 2580);
+}
+
+static void offset_and_step_are_independent(void **state)
+{
+    (void) state;
+    check_independence(true); /* the default */
+    check_independence(false);
 }
 
 /* The step of 61 positions is a hash mod 60, the offset of 60 positions too: from one and the

@@ -288,7 +288,11 @@ const struct cli_cmd cmd_pool = {
     .name = "pool",
     .args = "[ls | show NAME | set NAME | rm NAME]",
     .summary = "List, make, change or remove pools of ports",
-    .details = "`set` makes a pool or changes what is given of it; a new one needs --ranges.\n"
+    .details = "The pool `default` is 20000-32767, unless --range says otherwise: registered\n"
+               "ports below the range from which systems take the ports of outgoing\n"
+               "connections (32768 and above on Linux, 49152 and above elsewhere).\n"
+               "\n"
+               "`set` makes a pool or changes what is given of it; a new one needs --ranges.\n"
                "Claims outside of a changed range stay, and are shown. `rm` refuses while the\n"
                "pool has claims; removing `default` resets it. Scope `cluster` (a ledger in\n"
                "etcd): a port of the pool is one host's only. A port changes its scope only\n"
