@@ -324,7 +324,8 @@ bool identity_is_id(const char *text)
 
 bool identity_is_own_key(const char *key)
 {
-    static const char *const keys[] = { IDENTITY_KEY_CLAIM, IDENTITY_KEY_ASSIGNED, IDENTITY_KEY_SIGNATURE };
+    static const char *const keys[] = { IDENTITY_KEY_CLAIM, IDENTITY_KEY_ASSIGNED, IDENTITY_KEY_SIGNATURE,
+                                        IDENTITY_KEY_INJECTED };
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(key, keys[i]) == 0)

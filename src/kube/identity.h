@@ -19,6 +19,7 @@
 #define IDENTITY_KEY_CLAIM "dibs.dev/claim"         /* annotation: the id, written at the pod's creation */
 #define IDENTITY_KEY_ASSIGNED "dibs.dev/assigned"   /* annotation: all claims of the pod */
 #define IDENTITY_KEY_SIGNATURE "dibs.dev/signature" /* annotation: proves the other two */
+#define IDENTITY_KEY_INJECTED "dibs.dev/injected"   /* annotation: `kube inject` has set the variables */
 #define IDENTITY_KEY_QUOTA "dibs.dev/quota"         /* annotation of a Namespace: its number of ports */
 #define IDENTITY_LABEL_GROUP "dibs.dev/group"       /* joins several objects of a namespace to one group */
 #define IDENTITY_LABEL_ROLE "dibs.dev/role"

@@ -30,6 +30,7 @@ cluster() { # cluster CASE
 @test "20 refused pods with 8 x 64 ports each leave the pool to the others" { cluster refused; }
 @test "a namespace gets no more ports than its quota, whatever becomes of its pods, and keeps what it has" { cluster quota; }
 @test "an assignment that nobody signed is refused, and counts for nothing past the webhook" { cluster forged; }
+@test "numbers that kube inject has written are claimed, exactly these" { cluster injected; }
 @test "another cluster, or another installation, is refused on a ledger" { cluster other; }
 @test "numbers of Services and of other pods are never handed out, and errors are reported beside objects" { cluster observed; }
 @test "ls, who, explain, node and doctor speak of pods, roles and namespaces" { cluster words; }

@@ -771,6 +771,49 @@ def case_forged(world):
     controller.stop()
 
 
+def case_injected(world):
+    """Numbers that `kube inject` has written are claimed, exactly these, by whichever of two pods refers to the other."""
+    one_cluster(world)
+
+    def inject(*objects):
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        got = subprocess.run([world.dibs, "kube", "inject", "-", "--range", "22000-22999"], input=text, capture_output=True,
+                             text=True, timeout=PATIENCE_S,
+                             env={**os.environ, "DIBS_SOCKET": "none", "DIBS_LEDGER": f"sqlite:{world.directory}/inject.db"})
+        assert got.returncode == 0, got.stderr
+        return json.loads(got.stdout)["items"]
+
+    def values(obj):
+        return {e["name"]: e["value"] for e in obj["spec"]["containers"][0]["env"]}
+    many = {"allocations": [{"name": "http", "env": "PORT", "annotationKey": "shop/port"}, {"name": "two", "env": "TWO", "count": 2},
+                            {"name": "ranks", "env": "RANKS", "count": 3, "contiguous": True, "proto": "tcp+udp"}]}
+    injected, = inject(pod("one", many))
+    made = world.create(injected)
+    assert values(made) == values(injected) and made["metadata"]["annotations"]["shop/port"] == values(made)["PORT"]
+    until("all are confirmed", lambda: len([c for c in world.claims() if not c["holder"]]) == 6)
+    numbers = {int(n) for name in ("PORT", "TWO") for n in values(made)[name].split(",")} | {
+        int(values(made)["RANKS"]) + i for i in range(3)}
+    assert {c["port"] for c in world.claims()} == numbers, (numbers, world.claims())
+    # A second pod of the same text cannot have them.
+    injected["metadata"]["name"] = "two"
+    status, got = world.call("POST", world.path("Pod", "shop"), injected)
+    assert status == 409 and "`dibs kube inject` has given this pod its ports" in got["message"], got
+    assert "pod 'one'" in got["message"], got
+    # Outside of the pool.
+    injected["spec"]["containers"][0]["env"] = [{"name": "PORT", "value": "19999"}]
+    injected["metadata"]["annotations"].update({"dibs.dev/ports": json.dumps(PORTS)})
+    status, got = world.call("POST", world.path("Pod", "shop"), injected)
+    assert status == 422 and "allocations[0].env" in got["message"] and "--range" in got["message"], got
+    # References: the pod that refers to the other comes first.
+    http = {"allocations": [{"name": "http", "env": "PORT", "scope": "RoleScoped"}]}
+    refers = {"references": [{"env": "API", "from": "api.http"}]}
+    in_group = lambda name: {"dibs.dev/group": "g", "dibs.dev/role": name}
+    api, web = inject(pod("api", http, labels=in_group("api")), pod("web", refers, labels=in_group("web")))
+    assert values(web)["API"] == values(api)["PORT"]
+    assert values(world.create(web)) == values(web)
+    assert values(world.create(api)) == values(api)
+
+
 def case_other(world):
     """Two clusters do not share a ledger, nor do two installations in one cluster."""
     world.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})

@@ -10,8 +10,12 @@
     "kind: Pod\nmetadata:\n  name: a\n  annotations:\n    dibs.dev/ports: '{\"allocations\": [{\"name\": " \
     "\"h\", \"env\": \"PORT\"}]}'\nspec:\n"
 
+/* `wanted`: without the annotation that says that the variables are set. */
 static void assert_injected(const char *text, const char *wanted)
 {
+    static const char injected[] = "    dibs.dev/injected: \"true\"\n";
+    const char *spec = strstr(wanted, "\nspec:") + 1;
+    char whole[2048];
     AUTO(kube_injection_free_auto) kube_injection *injection = NULL;
     AUTO(free_auto) char *got = NULL;
     size_t len = 0;
@@ -19,8 +23,9 @@ static void assert_injected(const char *text, const char *wanted)
 
     ASSERT_OK(kube_injection_read("file", text, strlen(text), false, &injection, &err), &err);
     ASSERT_OK(kube_injection_text(injection, &got, &len, &err), &err);
-    assert_string_equal(got, wanted);
-    assert_int_equal(len, strlen(wanted));
+    (void) snprintf(whole, sizeof whole, "%.*s%s%s", (int) (spec - wanted), wanted, injected, spec);
+    assert_string_equal(got, whole);
+    assert_int_equal(len, strlen(whole));
 }
 
 static void new_lines_go_behind_the_last_value_with_its_comment(void **state)

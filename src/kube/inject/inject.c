@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "kube/identity.h"
 #include "kube/inject/model.h"
 #include "kube/inject/objects.h"
 #include "kube/inject/pod_text.h"
@@ -77,6 +78,17 @@ static const uint16_t *numbers_of(const struct kube_object *o, const struct work
     return NULL;
 }
 
+/* Return whether the template's pods share PodScoped ports. */
+static bool shares_ports(const struct kube_template *t)
+{
+    const struct workload_component *component = kube_component(t);
+    bool is_scoped = false;
+
+    for (size_t p = 0; p < component->n_ports; p++)
+        is_scoped = is_scoped || component->ports[p].scope == WORKLOAD_POD_SCOPED;
+    return is_scoped && (uint64_t) t->instances * t->size > 1;
+}
+
 static dibs_status plan_edit(const kube_injection *in, const struct kube_template *t, struct pod_edit *out,
                              dibs_err *err)
 {
@@ -96,6 +108,9 @@ static dibs_status plan_edit(const kube_injection *in, const struct kube_templat
     }
     for (size_t i = 0; i < t->n_foreign && s == DIBS_OK; i++)
         s = add_foreign(in, &t->foreign[i], out, err);
+    /* The webhook of a cluster claims these numbers for the pod. */
+    if (n_own + t->n_foreign > 0 && !shares_ports(t))
+        pod_edit_annotation(out, IDENTITY_KEY_INJECTED, "true");
     return s == DIBS_OK && out->is_lost ? no_memory(err) : s;
 }
 
@@ -226,17 +241,13 @@ void kube_injection_notes(const kube_injection *in, kube_note_fn note, void *ctx
         note(ctx, more);
     for (size_t i = 0; i < in->objects.n_templates; i++) {
         const struct kube_template *t = &in->objects.templates[i];
-        const struct workload_component *component = kube_component(t);
-        bool is_scoped = false;
 
-        for (size_t p = 0; p < component->n_ports; p++)
-            is_scoped = is_scoped || component->ports[p].scope == WORKLOAD_POD_SCOPED;
         if (t->n_addresses > 0)
             note_at(in, t->discovery,
                     "addressRefs are left out: which service and instance the pods belong to is known in the "
                     "cluster only",
                     note, ctx);
-        if (is_scoped && (uint64_t) t->instances * t->size > 1)
+        if (shares_ports(t))
             note_at(in, t->at,
                     "all pods of this template get the same PodScoped ports, which is fine because each "
                     "has a network of its own",

@@ -88,11 +88,8 @@ static dibs_status edit_pod(struct admission *a, dibs *handle, struct allocation
 
     if (s == DIBS_OK)
         s = allocation_make(handle, allocation, edit, err);
-    if ((s == DIBS_TAKEN || s == DIBS_INVALID) && a->request.given)
-        s = err_wrap(err, s,
-                     "RBG's allocator has given this pod its ports, and dibs claims exactly these (%s)",
-                     s == DIBS_TAKEN ? "delete its RoleInstance, and RBG draws others"
-                                     : "RBG's --start-port and --port-range must be those of the pool");
+    if ((s == DIBS_TAKEN || s == DIBS_INVALID) && a->request.required)
+        s = served_explain(&a->request, s, err);
     if (s != DIBS_OK)
         return s;
     add_addresses(a, allocation->who, edit);

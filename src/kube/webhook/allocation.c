@@ -81,6 +81,7 @@ static const struct identity *who_of(const struct batch *b, const struct workloa
 
 static void request_own(struct batch *b)
 {
+    const uint16_t *required = b->a->request->required;
     size_t n = 0;
 
     for (size_t i = 0; i < b->config->n_ports; i++) {
@@ -95,8 +96,8 @@ static void request_own(struct batch *b)
             identity_claim_name(who, port, number, line->name);
             *r = pending(b, line->name);
             r->mode = port->mode;
-            r->port = port->port;
-            r->run = port->is_contiguous && number == 0 ? port->count : 0;
+            r->port = required ? required[n] : port->port;
+            r->run = port->is_contiguous && number == 0 && !required ? port->count : 0;
             r->n_bindings = port->n_bindings;
             memcpy(r->bindings, port->bindings, sizeof r->bindings);
             r->keeper = port->scope == WORKLOAD_ROLE_SCOPED ? who->role_keeper : who->keeper;
@@ -180,15 +181,17 @@ static dibs_status move_changed(struct batch *b)
     dibs_status s = dibs_pool_get(b->handle, b->a->pool, &pool, b->err);
 
     for (size_t i = 0; i < b->n_own && s == DIBS_OK; i++) {
+        struct workload_port wanted = *b->lines[i].port;
         dibs_claim claim = { 0 };
         bool is_narrowed = false;
 
+        wanted.port = b->requests[i].port;
         s = find(b, b->lines[i].name, &claim);
         bool is_member = dibs_ranges_contain(&pool.ranges, claim.port);
         assert(b->requests[i].keeper); /* set by request_own() */
         bool is_same = !claim.keeper[0] || strcmp(claim.keeper, b->requests[i].keeper) == 0;
         if (s != DIBS_OK || claim.id == 0 ||
-            (is_same && is_member && workload_is_as_wanted(&claim, b->lines[i].port, &is_narrowed)))
+            (is_same && is_member && workload_is_as_wanted(&claim, &wanted, &is_narrowed)))
             continue;
         s = check_movable(b, i, &claim);
         if (s != DIBS_OK)
@@ -373,15 +376,15 @@ static dibs_status name_field(const struct batch *b)
 
     if (dibs_pool_get(b->handle, b->a->pool, &pool, NULL) != DIBS_OK)
         return DIBS_INVALID;
-    for (size_t i = 0; i < b->config->n_ports; i++) {
-        const struct workload_port *port = &b->config->ports[i];
+    for (size_t i = 0; i < b->n_own; i++) {
+        const dibs_request *r = &b->requests[i];
 
-        if (port->mode != DIBS_RANDOM && !dibs_ranges_contain(&pool.ranges, port->port))
+        if (r->mode != DIBS_RANDOM && !dibs_ranges_contain(&pool.ranges, r->port))
             return err_wrap(b->err, DIBS_INVALID, "metadata.annotations[%s]: allocations[%zu].%s",
-                            b->a->request->key, i,
-                            port->mode == DIBS_PREFERRED ? "prefer"
-                            : b->a->request->given       ? "env"
-                                                         : "port");
+                            b->a->request->key, (size_t) (b->lines[i].port - b->config->ports),
+                            r->mode == DIBS_PREFERRED ? "prefer"
+                            : b->a->request->required ? "env"
+                                                      : "port");
     }
     return DIBS_INVALID;
 }

@@ -40,13 +40,14 @@ static bool note_claim(void *ctx, const dibs_claim *claim)
     return true;
 }
 
-static dibs_status find(dibs *handle, const struct workload_port *port, const char *name,
+static dibs_status find(dibs *handle, const struct workload_port *port, const dibs_request *request,
                         struct occupant *out, dibs_err *err)
 {
     const struct call call = handle_call(handle);
 
-    *out = (struct occupant){ .principal = call.principal, .name = name, .protos = protocols_of(port) };
-    return dibs_claim_list(handle, &(dibs_filter){ .port = port->port }, note_claim, out, err);
+    *out =
+        (struct occupant){ .principal = call.principal, .name = request->name, .protos = protocols_of(port) };
+    return dibs_claim_list(handle, &(dibs_filter){ .port = request->port }, note_claim, out, err);
 }
 
 dibs_status occupant_avoid(dibs *handle, const struct workload_port *port, dibs_request *request,
@@ -56,7 +57,7 @@ dibs_status occupant_avoid(dibs *handle, const struct workload_port *port, dibs_
 
     if (request->mode == DIBS_RANDOM)
         return DIBS_OK;
-    dibs_status s = find(handle, port, request->name, &o, err);
+    dibs_status s = find(handle, port, request, &o, err);
     if (s != DIBS_OK || !o.is_foreign)
         return s;
     if (request->mode == DIBS_REQUIRED && !o.is_own)
@@ -64,9 +65,9 @@ dibs_status occupant_avoid(dibs *handle, const struct workload_port *port, dibs_
             err, DIBS_TAKEN,
             "allocations '%s': port %u is used by %s without a claim; choose another number, or use "
             "'prefer'",
-            port->name, port->port, o.text);
+            port->name, request->port, o.text);
     review_warn(warnings, "allocations '%.63s': port %u is used by %.63s without a claim%s", port->name,
-                port->port, o.text, o.is_own ? ", and is this pod's" : "; the pod gets another one");
+                request->port, o.text, o.is_own ? ", and is this pod's" : "; the pod gets another one");
     if (!o.is_own)
         request->mode = DIBS_RANDOM;
     return DIBS_OK;
@@ -79,9 +80,9 @@ void occupant_blame(dibs *handle, const struct workload_port *port, const dibs_r
     struct occupant o;
 
     if (request->mode != DIBS_REQUIRED || is_by_name || err->blocker.port != request->port ||
-        find(handle, port, request->name, &o, NULL) != DIBS_OK || !o.text[0])
+        find(handle, port, request, &o, NULL) != DIBS_OK || !o.text[0])
         return;
     (void) err_set(err, DIBS_TAKEN,
                    "allocations '%s': port %u is claimed: it is %s; choose another number, or use 'prefer'",
-                   port->name, port->port, o.text);
+                   port->name, request->port, o.text);
 }

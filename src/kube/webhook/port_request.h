@@ -17,8 +17,10 @@ struct port_request {
     const struct workload_component *config;
     size_t n_written; /* references of the annotation; the rest come from discovery and have no role */
     struct workload_discovery discovery;
-    /* The numbers that RBG's allocator gave for the references, 0: none; NULL: it has not served the pod. */
-    const uint16_t *given;
+    /* A pod that has its numbers already, from RBG's allocator or `kube inject`: those of the references (0:
+     * none), and of all ports, counting each number of a port. NULL: it has none. */
+    const uint16_t *given, *required;
+    bool is_injected; /* by `kube inject` */
 };
 
 /* Read the request of `pod`, a map with metadata. INVALID names the field, prefixed with `where`

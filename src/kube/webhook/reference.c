@@ -289,7 +289,7 @@ static dibs_status find_reserved(dibs *handle, const struct port_request *reques
                            .has_plain = t->is_own_role && !t->who->component && i < request->n_written };
     char field[PORT_REQUEST_FIELD_MAX];
     dibs_status s = scan_role(handle, t, &l, err);
-    uint16_t given = request->given ? request->given[i] : 0; /* by RBG, which knows PodScoped ports only */
+    uint16_t given = request->given ? request->given[i] : 0; /* then its scope does not matter */
     bool is_settled = l.is_settled || is_of_own_template(t) || given;
 
     if (s == DIBS_OK)
