@@ -71,7 +71,6 @@ const struct core_host *core_host(struct core *core, const struct call *call)
     host->is_loaded = true;
     host->loaded_ms = now_ms;
     host->has_ipv6 = kernel_has_ipv6();
-    host->netns = kernel_netns();
     host->unprivileged_from = kernel_unprivileged_start();
     host->is_ephemeral_detected = kernel_ephemeral(&host->ephemeral);
     (void) kernel_reserved_ports(&host->reserved); /* unreadable: treat no port as reserved */

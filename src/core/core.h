@@ -33,7 +33,6 @@ struct core_host {
     bool is_loaded;
     int64_t loaded_ms;
     bool has_ipv6;
-    uint64_t netns;
     dibs_range ephemeral;
     uint16_t unprivileged_from; /* binding a lower port needs a privilege */
     bool is_ephemeral_detected;
@@ -160,11 +159,11 @@ dibs_status core_snapshot_import(struct core *core, const struct call *call, con
 dibs_life core_judge(struct core *core, const struct call *call, struct core_sockets *sockets,
                      dibs_claim *claim, const char **why);
 /* The same for a claim whose holder is known to have ended. */
-dibs_life core_judge_without_holder(struct core *core, const struct call *call, struct core_sockets *sockets,
-                                    dibs_claim *claim, const char **why);
+dibs_life core_judge_without_holder(struct core *core, struct core_sockets *sockets, dibs_claim *claim,
+                                    const char **why);
 /* Return ALIVE if a socket of the claim's user uses it, else DEAD; UNKNOWN: `why`. `sockets` may be NULL. */
-dibs_life core_socket_life(struct core *core, const struct call *call, struct core_sockets *sockets,
-                           const dibs_claim *claim, const char **why);
+dibs_life core_socket_life(struct core *core, struct core_sockets *sockets, const dibs_claim *claim,
+                           const char **why);
 
 /* ---- claiming (claim.c, plan.c) ---- */
 /* Return whether the request has port 0 in a mode that needs a port: it creates nothing (D8). */
@@ -219,9 +218,10 @@ dibs_status core_restore(struct core *core, const struct call *call, const dibs_
                          size_t *n_restored, dibs_err *err);
 
 /* ---- reports (port_report.c) ---- */
-/* Set pids[i] to the owner of sockets[i]; 0: unknown, or the socket has no inode yet. */
-void core_socket_owners(struct core *core, const struct call *call, struct kernel_socket *sockets,
-                        pid_t *pids, size_t n);
+/* Set pids[i] to the owner of sockets[i], all of one network namespace (0: ours); 0: unknown, or the socket
+ * has no inode yet. */
+void core_socket_owners(struct core *core, const struct call *call, uint64_t netns,
+                        struct kernel_socket *sockets, pid_t *pids, size_t n);
 /* Fill out->sockets with the port's sockets of the requested protocols, and their owners. */
 dibs_status core_port_sockets(struct core *core, const struct call *call, const dibs_port_question *question,
                               dibs_port_report *out, dibs_err *err);

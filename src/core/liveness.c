@@ -37,10 +37,9 @@ static bool note_port(void *ctx, const struct kernel_socket *socket)
 }
 
 /* Return whether no socket of any user and address is on the port. */
-static bool has_no_socket(struct core *core, const struct call *call, struct core_sockets *sockets,
-                          const dibs_claim *claim)
+static bool has_no_socket(struct core_sockets *sockets, const dibs_claim *claim)
 {
-    bool is_unused = sockets && claim->netns == core_host(core, call)->netns;
+    bool is_unused = sockets && claim->netns == kernel_netns();
 
     for (size_t i = 0; i < claim->n_bindings && is_unused; i++) {
         dibs_proto proto = claim->bindings[i].proto;
@@ -53,14 +52,13 @@ static bool has_no_socket(struct core *core, const struct call *call, struct cor
     return is_unused;
 }
 
-dibs_life core_socket_life(struct core *core, const struct call *call, struct core_sockets *sockets,
-                           const dibs_claim *claim, const char **why)
+dibs_life core_socket_life(struct core *core, struct core_sockets *sockets, const dibs_claim *claim,
+                           const char **why)
 {
-    uint64_t here = core_host(core, call)->netns;
     struct in_use use = { .core = core, .claim = claim };
     unsigned asked = 0;
 
-    if (has_no_socket(core, call, sockets, claim))
+    if (has_no_socket(sockets, claim))
         return DIBS_DEAD;
 
     for (size_t i = 0; i < claim->n_bindings && !use.is_found; i++) {
@@ -69,8 +67,7 @@ dibs_life core_socket_life(struct core *core, const struct call *call, struct co
         if (asked & 1u << proto)
             continue;
         asked |= 1u << proto;
-        dibs_status s = kernel_sockets(claim->netns == here ? 0 : claim->netns, proto, claim->port,
-                                       is_its_socket, &use, NULL);
+        dibs_status s = kernel_sockets(claim->netns, proto, claim->port, is_its_socket, &use, NULL);
         /* The namespace is gone with all its sockets, or with those of our own user. */
         if (s == DIBS_NOT_FOUND ||
             (s == DIBS_DENIED && claim->uid == uid_map_above(&core->view.users, geteuid())))
@@ -96,8 +93,8 @@ static bool is_judged_by_node(dibs_claim *claim, const char **why)
     return claim->holder == DIBS_HELD_BY_NOBODY || claim->node[0] || claim->life != DIBS_ALIVE;
 }
 
-dibs_life core_judge_without_holder(struct core *core, const struct call *call, struct core_sockets *sockets,
-                                    dibs_claim *claim, const char **why)
+dibs_life core_judge_without_holder(struct core *core, struct core_sockets *sockets, dibs_claim *claim,
+                                    const char **why)
 {
     const char *unused = "";
     const char *trouble = "";
@@ -111,7 +108,7 @@ dibs_life core_judge_without_holder(struct core *core, const struct call *call, 
     if (strcmp(claim->process.boot_id, core->view.boot_id) != 0 ||
         (claim->holder == DIBS_HELD_BY_PROCESS && !claim->is_exclusive))
         return DIBS_DEAD;
-    claim->life = core_socket_life(core, call, sockets, claim, &trouble);
+    claim->life = core_socket_life(core, sockets, claim, &trouble);
     claim->is_orphan = claim->life == DIBS_ALIVE;
     if (claim->life != DIBS_DEAD)
         *why = claim->is_orphan ? "its holder is gone, but its socket is still bound" : trouble;
@@ -140,6 +137,5 @@ dibs_life core_judge(struct core *core, const struct call *call, struct core_soc
         }
         break;
     }
-    return claim->life == DIBS_DEAD ? core_judge_without_holder(core, call, sockets, claim, why)
-                                    : claim->life;
+    return claim->life == DIBS_DEAD ? core_judge_without_holder(core, sockets, claim, why) : claim->life;
 }

@@ -188,8 +188,8 @@ static bool note_holder(void *ctx, const dibs_claim *claim)
     return h->n_first < h->max && h->n_last < h->max;
 }
 
-void core_socket_owners(struct core *core, const struct call *call, struct kernel_socket *sockets,
-                        pid_t *pids, size_t n)
+void core_socket_owners(struct core *core, const struct call *call, uint64_t netns,
+                        struct kernel_socket *sockets, pid_t *pids, size_t n)
 {
     AUTO(free_auto) uint64_t *inodes = calloc(n + 1, sizeof *inodes);
     AUTO(free_auto) pid_t *first = calloc(HOLDERS_MAX, sizeof *first);
@@ -200,7 +200,7 @@ void core_socket_owners(struct core *core, const struct call *call, struct kerne
     memset(pids, 0, n * sizeof *pids);
     if (n == 0 || !inodes || !first || !last)
         return;
-    kernel_settle(&core->inventory, sockets, n);
+    kernel_settle(&core->inventory, netns, sockets, n);
     for (size_t i = 0; i < n; i++) {
         inodes[i] = sockets[i].inode;
         if (inodes[i] != 0)
@@ -212,7 +212,8 @@ void core_socket_owners(struct core *core, const struct call *call, struct kerne
     kernel_socket_owners(inodes, pids, n, &suspects);
 }
 
-static void name_owners(struct core *core, const struct call *call, dibs_socket *sockets, size_t n)
+static void name_owners(struct core *core, const struct call *call, uint64_t netns, dibs_socket *sockets,
+                        size_t n)
 {
     struct kernel_socket seen[DIBS_REPORT_SOCKETS_MAX];
     pid_t pids[DIBS_REPORT_SOCKETS_MAX];
@@ -222,7 +223,7 @@ static void name_owners(struct core *core, const struct call *call, dibs_socket 
         seen[i] = (struct kernel_socket){ .proto = sockets[i].proto,
                                           .port = sockets[i].port,
                                           .inode = sockets[i].inode };
-    core_socket_owners(core, call, seen, pids, n);
+    core_socket_owners(core, call, netns, seen, pids, n);
     for (size_t i = 0; i < n; i++) {
         sockets[i].pid = pids[i];
         if (pids[i] && process_identify(&core->view, pids[i], &facts, NULL) == DIBS_OK)
@@ -230,20 +231,55 @@ static void name_owners(struct core *core, const struct call *call, dibs_socket 
     }
 }
 
+static dibs_status look_in(struct looking *l, uint64_t netns, uint16_t port, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK; proto++)
+        if (is_asked(l, proto))
+            s = kernel_sockets(netns, proto, port, note_socket, l, err);
+    return s;
+}
+
+/* Return the network namespace where the claim's holder listens; without a holder, the caller's. 0: ours. */
+static uint64_t netns_of(const struct core *core, const struct call *call, const dibs_claim *claim)
+{
+    pid_t pid = claim->holder == DIBS_HELD_BY_PROCESS ? process_pid_here(&core->view, &claim->process) : 0;
+    uint64_t held = pid > 0 ? kernel_netns_of(pid) : claim->netns;
+    uint64_t netns = claim->holder == DIBS_HELD_BY_NOBODY ? call->netns : held;
+
+    return netns == kernel_netns() ? 0 : netns;
+}
+
+/* Add the sockets of holders in other network namespaces, as far as these can be entered. */
+static void look_at_holders(struct looking *l, uint16_t port)
+{
+    dibs_port_report *report = l->report;
+    uint64_t seen[DIBS_REPORT_CLAIMS_MAX];
+
+    for (size_t i = 0; i < report->n_claims; i++) {
+        bool is_new = report->claims[i].holder != DIBS_HELD_BY_NOBODY;
+        size_t n = report->n_sockets;
+
+        seen[i] = netns_of(l->core, l->call, &report->claims[i]);
+        for (size_t k = 0; k < i; k++)
+            is_new = is_new && seen[k] != seen[i];
+        if (is_new && seen[i] != 0 && look_in(l, seen[i], port, NULL) == DIBS_OK)
+            name_owners(l->core, l->call, seen[i], report->sockets + n, report->n_sockets - n);
+    }
+}
+
 dibs_status core_port_sockets(struct core *core, const struct call *call, const dibs_port_question *question,
                               dibs_port_report *out, dibs_err *err)
 {
     struct looking l = looking_for(core, call, question, out);
-    dibs_status s = DIBS_OK;
+    dibs_status s = look_in(&l, 0, question->port, err);
 
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK; proto++)
-        if (is_asked(&l, proto))
-            s = kernel_sockets(0, proto, question->port, note_socket, &l, err);
     /* Connections of a server have its port, too. */
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK && out->n_sockets == 0; proto++)
         if (is_asked(&l, proto))
-            s = kernel_blocking_sockets(proto, question->port, note_socket, &l, err);
-    name_owners(core, call, out->sockets, out->n_sockets);
+            s = kernel_blocking_sockets(0, proto, question->port, note_socket, &l, err);
+    name_owners(core, call, 0, out->sockets, out->n_sockets);
     return s;
 }
 
@@ -293,14 +329,14 @@ static bool explain_socket(struct looking *l, const dibs_socket *socket)
 
 /* Explain with a probe, as a claim would: a socket that does not listen may let others bind its port, and
  * kernels before 6.8 do not list a socket that is only bound. */
-static void explain_sockets(struct looking *l, uint16_t port)
+static void explain_sockets(struct looking *l, uint16_t port, size_t n_here)
 {
     dibs_port_report *report = l->report;
     bool is_probed = may_probe(l);
     bool is_busy = is_probed && kernel_probe(l->bindings, l->n_bindings, port, NULL) == KERNEL_BUSY;
     bool is_explained = false;
 
-    for (size_t i = 0; i < report->n_sockets && (is_busy || !is_probed); i++)
+    for (size_t i = 0; i < n_here && (is_busy || !is_probed); i++)
         if (report->sockets[i].serves || is_probed)
             is_explained = explain_socket(l, &report->sockets[i]) || is_explained;
     if (is_busy && !is_explained)
@@ -407,16 +443,18 @@ dibs_status core_explain(struct core *core, const struct call *call, const dibs_
         s = ledger_list(core->ledger, call, &filter, note_claim, &l, err);
     if (s == DIBS_OK)
         s = core_port_sockets(core, call, question, out, err);
+    size_t n_here = out->n_sockets;
     l.cooldown_ms = pool.cooldown_ms;
     portbits_add(&port, question->port);
     if (s == DIBS_OK)
         s = ledger_slots(core->ledger, call, &port, note_cooling, &l, err);
     if (s != DIBS_OK)
         return s;
+    look_at_holders(&l, question->port);
     mark_holders(&l);
     for (size_t i = 0; i < out->n_claims; i++)
         explain_claim(&l, &out->claims[i]);
-    explain_sockets(&l, question->port);
+    explain_sockets(&l, question->port, n_here);
     explain_rules(&l, question->port, &pool);
     return DIBS_OK;
 }
@@ -436,9 +474,12 @@ dibs_status core_assert(struct core *core, const struct call *call, const dibs_w
     const dibs_port_question question = { .port = claim.port,
                                           .bindings = claim.bindings,
                                           .n = claim.n_bindings };
-    s = core_port_sockets(core, call, &question, &report, err);
-    if (s != DIBS_OK)
-        return s;
+    struct looking l = looking_for(core, call, &question, &report);
+    uint64_t netns = netns_of(core, call, &claim);
+    s = look_in(&l, netns, claim.port, err);
+    if (s != DIBS_OK && s != DIBS_NOT_FOUND) /* NOT_FOUND: the namespace is gone with its sockets */
+        return err_wrap(err, DIBS_UNAVAILABLE, "who listens on port %u cannot be seen from here", claim.port);
+    name_owners(core, call, netns, report.sockets, report.n_sockets);
     for (size_t i = 0; i < report.n_sockets; i++) {
         const dibs_socket *socket = &report.sockets[i];
 

@@ -47,7 +47,7 @@ static bool is_due(struct core *core, const struct call *call, struct core_socke
     bool is_own = call->is_admin || strcmp(claim->principal, call->principal) == 0;
 
     *is_stale = (flags & DIBS_REAP_STALE) && claim->is_kept && is_own && (!is_held || is_dead) &&
-                project_is_gone(claim) && core_socket_life(core, call, sockets, claim, &why) == DIBS_DEAD;
+                project_is_gone(claim) && core_socket_life(core, sockets, claim, &why) == DIBS_DEAD;
     return is_dead || *is_stale;
 }
 

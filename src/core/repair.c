@@ -462,7 +462,7 @@ static void find_owners(struct repairing *r)
     for (size_t i = 0; i < r->n_seen; i++)
         if (!is_missing(r, i))
             r->sockets[i].inode = 0;
-    core_socket_owners(r->core, r->call, r->sockets, r->pids, r->n_seen);
+    core_socket_owners(r->core, r->call, 0, r->sockets, r->pids, r->n_seen);
 }
 
 /* ---- compare ---- */

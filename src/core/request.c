@@ -75,6 +75,7 @@ static dibs_status identify(struct core *core, const struct call *call, pid_t pi
 
     if (is_self && core->self.facts.process.pid == pid && core->self.loaded_ms == host->loaded_ms) {
         *out = core->self;
+        out->netns = kernel_netns();
         return DIBS_OK;
     }
     /* Watched facts can have an old uid: read them again before refusing the request. */
@@ -103,7 +104,7 @@ dibs_status core_holder(struct core *core, const struct call *call, const dibs_h
 
     out->holder = heir->holder;
     out->uid = call->uid;
-    out->netns = call->netns ? call->netns : core_host(core, call)->netns;
+    out->netns = call->netns ? call->netns : kernel_netns();
     switch (heir->holder) {
     case DIBS_HELD_BY_NOBODY: return DIBS_OK;
     case DIBS_HELD_BY_LEASE:

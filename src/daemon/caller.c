@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "host/kernel.h"
+#include "host/proc_read.h"
 
 #include "base/banned.h"
 
@@ -49,7 +50,8 @@ struct call caller_call(const struct caller *caller)
     struct call call = caller->call;
     uint64_t netns = caller->peer.pid ? kernel_netns_of(caller->peer.pid) : 0;
 
-    if (netns != 0)
+    /* Check last: if the process has ended, another one may have its pid. */
+    if (netns != 0 && !proc_pidfd_ended(caller->peer.pidfd))
         call.netns = netns;
     return call;
 }

@@ -114,7 +114,7 @@ static bool is_dead(struct engine *e, const struct call *reading, struct core_so
     if (s == DIBS_NOT_FOUND || (s == DIBS_OK && claim->generation != held->generation))
         return false; /* the event of its change has not been read yet */
     dibs_life life = s != DIBS_OK     ? DIBS_UNKNOWN
-                     : held->has_died ? core_judge_without_holder(e->core, reading, sockets, claim, NULL)
+                     : held->has_died ? core_judge_without_holder(e->core, sockets, claim, NULL)
                                       : core_judge(e->core, reading, sockets, claim, NULL);
     if (life == DIBS_DEAD)
         return true;

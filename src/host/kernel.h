@@ -41,9 +41,12 @@ bool kernel_reserved_parse(const char *text, size_t len, struct portbits *out);
 /* Return the first port that needs no privilege to bind; 1024 when it cannot be read. */
 uint16_t kernel_unprivileged_start(void);
 
-/* Return the inode of our network namespace; 0 when unknown. */
+/* A network namespace that exists and could not be identified. No namespace has this inode. */
+#define KERNEL_NETNS_UNKNOWN 1u
+
+/* Return the inode of our network namespace; 0 when unknown. It changes with unshare() and setns(). */
 uint64_t kernel_netns(void);
-/* The same for a process; 0 when we may not look. */
+/* The same for a process; KERNEL_NETNS_UNKNOWN when we may not look; 0 when it has ended. */
 uint64_t kernel_netns_of(pid_t pid);
 
 struct kernel_socket {
@@ -65,10 +68,10 @@ typedef bool (*kernel_socket_fn)(void *ctx, const struct kernel_socket *socket);
 dibs_status kernel_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kernel_socket_fn fn, void *ctx,
                            dibs_err *err);
 
-/* The same in our namespace, and TCP sockets that are only bound (from Linux 6.8 on) or connected from the
- * port: these can make a bind fail, too. */
-dibs_status kernel_blocking_sockets(dibs_proto proto, uint16_t port, kernel_socket_fn fn, void *ctx,
-                                    dibs_err *err);
+/* The same, and TCP sockets that are only bound (from Linux 6.8 on) or connected from the port: these can
+ * make a bind fail, too. */
+dibs_status kernel_blocking_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kernel_socket_fn fn,
+                                    void *ctx, dibs_err *err);
 
 /* Find the uid at the other end of this TCP connection by the socket of our network namespace with the same
  * two ends. NOT_FOUND: no socket of this host, or not connected any more. */
@@ -87,15 +90,17 @@ struct kernel_suspects {
     size_t n_last;
 };
 
-/* The sockets of this network namespace at one time; start with zeros. */
+/* The sockets of a network namespace at one time; start with zeros. */
 struct kernel_inventory {
+    uint64_t netns;   /* 0: ours */
     uint64_t *inodes; /* ascending; the caller frees them */
     size_t n, max;
     int64_t taken_ms; /* CLOCK_MONOTONIC */
 };
 /* Set the inode to 0 for each of `sockets` that is not older than the inventory, or is closed a moment
- * later. Waits only when the inventory is too young to decide. */
-void kernel_settle(struct kernel_inventory *inventory, struct kernel_socket *sockets, size_t n);
+ * later. Waits only when the inventory is too young to decide, or is of another namespace than `netns`. */
+void kernel_settle(struct kernel_inventory *inventory, uint64_t netns, struct kernel_socket *sockets,
+                   size_t n);
 
 /* Find the processes that have these sockets open, in one walk over /proc: pids[i] becomes the owner of
  * inodes[i]; 0: none that we may inspect (always for inode 0). `suspects` may be NULL. */

@@ -39,14 +39,6 @@ uint64_t kernel_netns(void)
     return proc_link_inode(AT_FDCWD, OWN_NETNS, "net"); /* half the cost of stat() */
 }
 
-uint64_t kernel_netns_of(pid_t pid)
-{
-    char path[48];
-
-    (void) snprintf(path, sizeof path, "/proc/%d/ns/net", (int) pid);
-    return proc_link_inode(AT_FDCWD, path, "net");
-}
-
 /* Open a link or a mount point, and keep it if it is the wanted namespace. */
 static void try_open(struct search *s, int dir_fd, const char *name)
 {
@@ -70,6 +62,18 @@ static bool shares_our_network(int dir_fd, pid_t id)
     (void) snprintf(name, sizeof name, "%d/net/dev", (int) id);
     return fstatat(dir_fd, name, &theirs, 0) == 0 && stat("/proc/thread-self/net/dev", &ours) == 0 &&
            ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
+}
+
+uint64_t kernel_netns_of(pid_t pid)
+{
+    AUTO(fd_auto) int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char name[32];
+
+    (void) snprintf(name, sizeof name, "%d/ns/net", (int) pid);
+    uint64_t inode = proc_link_inode(proc, name, "net");
+    if (inode != 0 || proc_trouble(errno) == PROC_GONE)
+        return inode;
+    return shares_our_network(proc, pid) ? kernel_netns() : KERNEL_NETNS_UNKNOWN;
 }
 
 /* Could the process have sockets of our user? True for one of our subordinate uids: we may inspect it, unless
@@ -203,6 +207,8 @@ dibs_status netns_socket(uint64_t netns, int *out, dibs_err *err)
     AUTO(fd_auto) int back = -1;
     AUTO(fd_auto) int there = -1;
 
+    if (netns == KERNEL_NETNS_UNKNOWN)
+        return err_set(err, DIBS_UNAVAILABLE, "it is not known which network namespace this is");
     if (netns != 0 && netns != kernel_netns()) {
         dibs_status s = open_netns(netns, &there, err);
         if (s != DIBS_OK)

@@ -44,7 +44,7 @@ static void take_inventory(struct kernel_inventory *inventory)
     inventory->n = 0;
     inventory->taken_ms = clock_monotonic_ms();
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX; proto++)
-        (void) kernel_blocking_sockets(proto, 0, note_inode, inventory, NULL);
+        (void) kernel_blocking_sockets(inventory->netns, proto, 0, note_inode, inventory, NULL);
     if (inventory->n > 1)
         qsort(inventory->inodes, inventory->n, sizeof *inventory->inodes, by_inode);
 }
@@ -54,17 +54,19 @@ static bool is_known(const struct kernel_inventory *inventory, uint64_t inode)
     return inventory->n > 0 && bsearch(&inode, inventory->inodes, inventory->n, sizeof inode, by_inode);
 }
 
-void kernel_settle(struct kernel_inventory *inventory, struct kernel_socket *sockets, size_t n)
+void kernel_settle(struct kernel_inventory *inventory, uint64_t netns, struct kernel_socket *sockets,
+                   size_t n)
 {
     struct timespec pause = { .tv_nsec = SETTLED_AFTER_MS * 1000000L };
     int64_t age_ms = clock_monotonic_ms() - inventory->taken_ms;
-    bool is_settled = inventory->n > 0 && age_ms >= SETTLED_AFTER_MS;
+    bool is_settled = inventory->netns == netns && inventory->n > 0 && age_ms >= SETTLED_AFTER_MS;
 
     for (size_t i = 0; i < n; i++)
         is_settled = is_settled && (sockets[i].inode == 0 || is_known(inventory, sockets[i].inode));
     if (is_settled || n == 0)
         return;
     (void) nanosleep(&pause, NULL);
+    inventory->netns = netns;
     take_inventory(inventory);
     for (size_t i = 0; i < n; i++)
         if (!is_known(inventory, sockets[i].inode))

@@ -196,10 +196,10 @@ dibs_status kernel_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kern
     return show_sockets(netns, &(struct socket_query){ proto, port, SOCKETS_SERVING(proto) }, fn, ctx, err);
 }
 
-dibs_status kernel_blocking_sockets(dibs_proto proto, uint16_t port, kernel_socket_fn fn, void *ctx,
-                                    dibs_err *err)
+dibs_status kernel_blocking_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kernel_socket_fn fn,
+                                    void *ctx, dibs_err *err)
 {
-    return show_sockets(0, &(struct socket_query){ proto, port, SOCKETS_BLOCKING(proto) }, fn, ctx, err);
+    return show_sockets(netns, &(struct socket_query){ proto, port, SOCKETS_BLOCKING(proto) }, fn, ctx, err);
 }
 
 dibs_status kernel_peer_uid(int fd, uint32_t *uid, dibs_err *err)

@@ -262,6 +262,70 @@ reaps() { # reaps COUNT COMMAND...
     wait_until 10 has_none
 }
 
+@test "a lease stays while its network cannot be known, and is known of who shares the daemon's" {
+    needs curl
+    public_folder
+    export SOCKET=$PUBLIC/dibs.sock DIBS_LEDGER=sqlite:$PUBLIC/state.64101/ledger.db
+    start setpriv --reuid=64101 --regid=64101 --clear-groups env DIBS_SOCKET=none "$PUBLIC/dibs" serve --socket "$SOCKET"
+    wait_until 10 test -S "$SOCKET"
+    # A process that nobody may inspect, its own user included.
+    cat >"$T/hidden.py" <<'END'
+import ctypes, json, os, socket, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+def ask(name):
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(sys.argv[1])
+    body = json.dumps({"name": name, "holder": {"kind": "lease", "ttl": "1s"}})
+    client.sendall(f"POST /v1/claims HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+    answer = b""
+    while part := client.recv(65536):
+        answer += part
+    return json.loads(answer.split(b"\r\n\r\n", 1)[1])
+os.setgroups([]); os.setgid(64101); os.setuid(64101)
+assert libc.prctl(4, 0, 0, 0, 0) == 0  # PR_SET_DUMPABLE
+here = ask("in/ours")
+assert here["netns"] == os.stat("/proc/self/ns/net").st_ino, here
+assert libc.prctl(4, 1, 0, 0, 0) == 0 and libc.unshare(0x10000000 | 0x40000000) == 0 and libc.prctl(4, 0, 0, 0, 0) == 0
+claim = ask("in/another")
+server = socket.socket()
+server.bind(("0.0.0.0", claim["port"]))
+server.listen()
+print("listens", flush=True)
+time.sleep(600)
+END
+    start python3 "$T/hidden.py" "$SOCKET" >"$T/hidden"
+    wait_until 10 grep -q listens "$T/hidden"
+    names() { curl -sf --unix-socket "$SOCKET" http://dibs/v1/claims | grep -o '"name":"[^"]*"' | sort | tr -d '\n'; }
+    is_left() { [ "$(names)" = '"name":"in/another"' ]; }
+    wait_until 10 is_left
+    curl -sf --unix-socket "$SOCKET" --json '{}' http://dibs/v1/reap
+    is_left
+}
+
+@test "who listens is looked for in the network of the holder" {
+    local sandbox port
+    container --net
+    sandbox=$SANDBOX
+    sleeper_in "$sandbox"
+    port=$(dibs claim web --pid "$OUTSIDE")
+    run dibs assert web
+    assert_status 3
+    start nsenter --net --target "$OUTSIDE" -- "$DIBS_TEST_SUPPORT/listen.py" "$port" tcp 0.0.0.0 "$T/stranger"
+    wait_until 10 test -f "$T/stranger"
+    run dibs assert web
+    assert_status 3
+    assert_output_has "another process"
+    end_process "$STARTED"
+    start_in_sandbox "$sandbox" "$DIBS" run -p served -- "$DIBS_TEST_SUPPORT/listen.py" '{served}' tcp 0.0.0.0 "$T/served"
+    wait_until 10 test -f "$T/served"
+    inside "$sandbox" assert served
+    port=$(dibs assert served)
+    run dibs who "$port"
+    assert_output_has ": holder"
+    run dibs ls --audit --port "$port"
+    assert_output_has "holder pid"
+}
+
 @test "a container whose init has died is dead, also while its starter has not noticed" {
     local sandbox starter
     container
