@@ -123,3 +123,17 @@ dibs_status caller_translate(const struct caller_view *view, const struct caller
         *pid = (int32_t) here;
     return s;
 }
+
+dibs_status caller_check(const struct caller_view *view, const struct caller *caller, const dibs_claim *claim,
+                         dibs_err *err)
+{
+    if (caller->listener == CALLER_ADMIN)
+        return DIBS_OK;
+    if (claim->uid != caller->peer.uid)
+        return err_set(err, DIBS_DENIED, "port %u is of uid %" PRIu32 "; you are uid %" PRIu32, claim->port,
+                       claim->uid, caller->peer.uid);
+    if (claim->holder == DIBS_HELD_BY_PROCESS && !peer_may_name(view->owners, &caller->peer, &claim->process))
+        return err_set(err, DIBS_DENIED, "port %u is held by process %" PRId32 ", which is none of yours",
+                       claim->port, claim->process.pid);
+    return DIBS_OK;
+}

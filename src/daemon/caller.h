@@ -46,4 +46,7 @@ void caller_load_loopback(const struct caller_view *view, int fd, struct caller 
 /* Translate a pid of the caller's namespace into ours; 0 is the caller itself. */
 dibs_status caller_translate(const struct caller_view *view, const struct caller *caller, dibs_holder holder,
                              int32_t *pid, dibs_err *err);
+/* Check that the caller may restore the claim: DENIED when its sockets or its holder are another user's. */
+dibs_status caller_check(const struct caller_view *view, const struct caller *caller, const dibs_claim *claim,
+                         dibs_err *err);
 #endif

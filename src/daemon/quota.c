@@ -55,7 +55,7 @@ bool quota_follow_owners(struct quota *quota, const char *path)
 
 uint32_t quota_user(const struct quota *quota, uint32_t uid)
 {
-    return subuids_owner(&quota->owners, uid);
+    return subuids_account(&quota->owners, uid);
 }
 
 /* Copy the user: "uid:1000@4026532000.7" counts for uid:1000, as any user can make pid namespaces; and a

@@ -197,3 +197,12 @@ dibs_status peer_pid(const struct process_view *view, const struct peer *peer, i
     *here = pid_there > 0 ? pid_there : peer->pid;
     return DIBS_OK;
 }
+
+bool peer_may_name(const struct process_view *view, const struct peer *peer, const dibs_process *process)
+{
+    struct process_facts facts = { 0 };
+    pid_t pid = process_pid_here(view, process);
+
+    return pid == 0 || (process_identify(view, pid, &facts, NULL) == DIBS_OK && facts.uid == peer->uid &&
+                        (peer->is_here || (peer->pidns != 0 && namespace_of(view, pid) == peer->pidns)));
+}

@@ -27,4 +27,7 @@ void peer_done(struct peer *peer);
  * namespace, else DENIED. NOT_FOUND: no such process. */
 dibs_status peer_pid(const struct process_view *view, const struct peer *peer, int32_t pid_there, pid_t *here,
                      dibs_err *err);
+/* Return false when the process is alive and the peer could not have named it by peer_pid(): it belongs to
+ * another user, or to a pid namespace that is neither ours nor the peer's. */
+bool peer_may_name(const struct process_view *view, const struct peer *peer, const dibs_process *process);
 #endif

@@ -99,7 +99,7 @@ void subuids_done(struct subuids *map)
     *map = (struct subuids){ 0 };
 }
 
-uint32_t subuids_owner(const struct subuids *map, uint32_t uid)
+static const struct subuid_range *find(const struct subuids *map, uint32_t uid)
 {
     size_t from = 0;
     size_t to = map->n; /* the range is in [from, to) */
@@ -111,9 +111,23 @@ uint32_t subuids_owner(const struct subuids *map, uint32_t uid)
         if (uid < range->first)
             to = middle;
         else if (uid - range->first < range->n)
-            return range->owner;
+            return range;
         else
             from = middle + 1;
     }
-    return uid;
+    return NULL;
+}
+
+uint32_t subuids_owner(const struct subuids *map, uint32_t uid)
+{
+    const struct subuid_range *range = find(map, uid);
+
+    return range ? range->owner : uid;
+}
+
+uint32_t subuids_account(const struct subuids *map, uint32_t uid)
+{
+    const struct subuid_range *range = find(map, uid);
+
+    return !range ? uid : range->owner ? range->owner : range->first;
 }

@@ -26,4 +26,7 @@ void subuids_done(struct subuids *map);
 
 /* Return the owner of the range that has this uid, or the uid itself. */
 uint32_t subuids_owner(const struct subuids *map, uint32_t uid);
+/* Return the user whose limits count for this uid: the owner, or for a range of root's its first uid. Root
+ * gives away ranges for containers, and even uids of users ("root:1000:1"): they must not use up its own. */
+uint32_t subuids_account(const struct subuids *map, uint32_t uid);
 #endif

@@ -122,9 +122,9 @@ bool router_host_is_local(const struct http_request *r)
     if (len >= sizeof name)
         return false;
     memcpy(name, host + is_bracketed, len);
-    /* Accept localhost in any case, and addresses except "*". */
-    return strcasecmp(name, "localhost") == 0 ||
-           (name[0] != '*' && dibs_address_parse(name, addresses, &n, NULL) == DIBS_OK);
+    /* Refuse wildcards, too: a browser takes 0.0.0.0 to this host, and does not mark such requests. */
+    return strcasecmp(name, "localhost") == 0 || (dibs_address_parse(name, addresses, &n, NULL) == DIBS_OK &&
+                                                  !dibs_address_is_wildcard(&addresses[0]));
 }
 
 void router_refuse(struct http_request *r, int status, const dibs_err *err, const char *allow)

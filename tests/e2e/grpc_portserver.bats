@@ -122,7 +122,8 @@ PY
     [ "$(code /get -H 'Origin: http://example.org')" = 403 ]
     [ "$(code /get -H 'Sec-Fetch-Site: cross-site')" = 403 ]
     # A name that somebody made point at a loopback address (DNS rebinding).
-    for host in evil.example evil.example:80 127.0.0.1.evil.example localhost.evil.example; do
+    # 0.0.0.0 is this host to a browser, which marks requests to it in no way.
+    for host in evil.example evil.example:80 127.0.0.1.evil.example localhost.evil.example 0.0.0.0:80 '[::]:80'; do
         [ "$(code /get -H "Host: $host")" = 403 ]
     done
     [ "$(code /get -I)" = 405 ] # nothing changes by HEAD

@@ -449,6 +449,23 @@ serve_tls() {
     [ "$(over_tcp "$TOKEN")" = 401 ]
 }
 
+@test "a stream over TCP ends when tokens are read again, and others go on" {
+    tokens "uid:0 $TOKEN"
+    serve_tls
+    start curl -sN --cacert "$T/a.pem" -H "Authorization: Bearer $TOKEN" -H 'Accept: text/event-stream' \
+        "https://127.0.0.1:$PORT/v1/events" >"$T/tcp"
+    start curl -sN --unix-socket "$SOCKET" -H 'Accept: text/event-stream' http://dibs/v1/events >"$T/unix"
+    wait_until 10 grep -q retry "$T/tcp"
+    wait_until 10 grep -q retry "$T/unix"
+    tokens "uid:0 $OTHER"
+    kill -HUP "$DAEMON"
+    wait_until 10 is_logged msg=reloaded
+    ask --json '{"name":"after/reload"}' /v1/claims
+    assert_code 201
+    wait_until 10 grep -q after/reload "$T/unix"
+    if grep after/reload "$T/tcp"; then false; fi
+}
+
 @test "a wrong token is logged with its sender, and answered late" {
     tokens "uid:0 $TOKEN"
     serve_tls

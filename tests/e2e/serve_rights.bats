@@ -157,6 +157,45 @@ claim_as() {
     assert_code 404
 }
 
+@test "a restored claim names no process and no sockets of another user or container" {
+    local snapshot
+    restore_as() { # restore_as UID SCRIPT: claims[0] is c, with the facts of our sleeper
+        python3 - "$T/snapshot" "$STARTED" "$2" <<'END' >"$PUBLIC/forged"
+import json, os, sys
+s = json.load(open(sys.argv[1]))
+pid, c = int(sys.argv[2]), s["claims"][0]
+process = {"kind": "process", "pid": pid, "pid_namespace": os.stat("/proc/self/ns/pid").st_ino,
+           "start_ticks": int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[19]),
+           "boot_id": open("/proc/sys/kernel/random/boot_id").read().strip()}
+exec(sys.argv[3])
+json.dump(s, sys.stdout)
+END
+        ask_as "$1" --json @"$PUBLIC/forged" /v1/restore
+    }
+    claim_as 65534 shop/web
+    DIBS_SOCKET=$SOCKET dibs snapshot export "$T/snapshot"
+    ask_as 65534 -X DELETE "/v1/claims/$TOKEN"
+    start_sleeper
+    restore_as 65534 'c["holder"] = process'
+    assert_code 403
+    restore_as 65534 'c["uid"] = 0'
+    assert_code 403
+    ask /v1/claims
+    [ "$(member claims)" = '[]' ]
+    restore_as 65534 ''
+    assert_code 200
+    restore_as 0 'c.update(name="a/b", port=24000, principal="uid:0", uid=0, holder=process); c["bindings"][0]["port"] = 24000'
+    assert_code 200
+    # Root of a container has the uid, and is somebody else.
+    sandbox_start --pid --mount-proc
+    run in_sandbox "$SANDBOX" curl -sS --unix-socket "$SOCKET" http://dibs/v1/daemon
+    restore_as 65533 "c.update(principal=json.loads('$output')['principal'], uid=0, holder=process)"
+    run in_sandbox "$SANDBOX" curl -sS --unix-socket "$SOCKET" --json @"$PUBLIC/forged" http://dibs/v1/restore
+    assert_output_has '"status":403'
+    ASK_SOCKET=$ADMIN restore_as 0 'c.update(name="c/d", port=24001, holder=process); c["bindings"][0]["port"] = 24001'
+    assert_code 200
+}
+
 @test "whose process it is counts, and its death frees the port at once" {
     start setpriv --reuid=65534 --regid=65534 --clear-groups sleep 600
     wait_until 10 grep -q '^Uid:.65534' "/proc/$STARTED/status"

@@ -115,10 +115,10 @@ static void a_subordinate_uid_counts_for_its_owner(void **state)
     (void) state;
     assert_false(follow(q, ""));
     assert_int_equal(quota_user(q, 100000), 100000);
-    assert_true(follow(q, "1001:165536:65536\n# none\nroot:100000:65536\n1000:231072:1\n\n1000:0:0\n"));
+    assert_true(follow(q, "1001:165536:65536\n# none\ndaemon:100000:65536\n1000:231072:1\n\n1000:0:0\n"));
     assert_int_equal(quota_user(q, 99999), 99999);
-    assert_int_equal(quota_user(q, 100000), 0); /* by name */
-    assert_int_equal(quota_user(q, 165535), 0);
+    assert_int_equal(quota_user(q, 100000), 1); /* by name */
+    assert_int_equal(quota_user(q, 165535), 1);
     assert_int_equal(quota_user(q, 165536), 1001);
     assert_int_equal(quota_user(q, 231071), 1001);
     assert_int_equal(quota_user(q, 231072), 1000);
@@ -134,6 +134,23 @@ static void a_subordinate_uid_counts_for_its_owner(void **state)
     assert_int_equal(quota_request(q, 1000, 10), 0);
     assert_true(follow(q, "")); /* the file was removed */
     assert_int_equal(quota_user(q, 165536), 165536);
+    quota_close(q);
+}
+
+/* Containers that root starts may not use up its quota, and neither may users whose uid root maps. */
+static void the_uids_of_a_range_of_root_count_together_and_not_for_root(void **state)
+{
+    struct quota *q = quota(3, 0);
+
+    (void) state;
+    assert_true(follow(q, "root:100000:65536\nroot:1000:1\n"));
+    assert_int_equal(quota_user(q, 0), 0);
+    assert_int_equal(quota_user(q, 1000), 1000);
+    assert_int_equal(take(q, "uid:100000", 2), DIBS_OK);
+    assert_int_equal(take(q, "uid:165535", 1), DIBS_OK);
+    assert_int_equal(take(q, "uid:100007", 1), DIBS_EXHAUSTED);
+    assert_int_equal(take(q, "uid:1000", 3), DIBS_OK);
+    assert_int_equal(take(q, "uid:0", 3), DIBS_OK);
     quota_close(q);
 }
 
@@ -272,6 +289,7 @@ int main(void)
         cmocka_unit_test(claims_of_an_attempt_count_until_it_is_repeated_or_over),
         cmocka_unit_test(a_pid_namespace_gives_no_quota_of_its_own),
         cmocka_unit_test(a_subordinate_uid_counts_for_its_owner),
+        cmocka_unit_test(the_uids_of_a_range_of_root_count_together_and_not_for_root),
         cmocka_unit_test(claims_that_exist_count_even_beyond_the_limit),
         cmocka_unit_test(a_user_without_claims_takes_no_memory),
         cmocka_unit_test(the_defaults_are_those_that_are_named),

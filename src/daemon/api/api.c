@@ -313,12 +313,6 @@ dibs_status api_listen(struct api *api, int fd, enum caller_listener listener, d
     return http_listen(api->server, fd, (void *) (uintptr_t) listener, listener == CALLER_TCP, err);
 }
 
-void api_set_tokens(struct api *api, struct tokens *tokens)
-{
-    tokens_free(api->tokens);
-    api->tokens = tokens;
-}
-
 struct http_server *api_http(const struct api *api)
 {
     return api->server;

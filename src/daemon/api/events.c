@@ -178,10 +178,12 @@ void api_changed(struct api *api, const dibs_event *event)
         api_wake(api, true);
 }
 
-static void end_streams(struct api *api)
+static void end_streams(struct api *api, bool is_tcp_only)
 {
     for (struct api_request *stream = api->streams, *next = NULL; stream; stream = next) {
         next = stream->next;
+        if (is_tcp_only && stream->caller->listener != CALLER_TCP)
+            continue;
         http_stream_end(stream->r);
         api_forget(stream);
     }
@@ -189,8 +191,15 @@ static void end_streams(struct api *api)
 
 void api_reset(struct api *api)
 {
-    end_streams(api); /* a reader that reconnects has to list everything again */
+    end_streams(api, false); /* a reader that reconnects has to list everything again */
     api_wake(api, true);
+}
+
+void api_set_tokens(struct api *api, struct tokens *tokens)
+{
+    tokens_free(api->tokens);
+    api->tokens = tokens;
+    end_streams(api, true); /* their readers reconnect, if their tokens are still valid, and miss nothing */
 }
 
 /* ---- timers ---- */
@@ -220,7 +229,7 @@ void api_wake(struct api *api, bool is_news)
         request = next;
     }
     if (api->is_draining)
-        end_streams(api);
+        end_streams(api, false);
     if (api->streams && now_ms >= api->beat_ms) {
         tell_streams(api, ":\n\n", 3, 0);
         api->beat_ms = now_ms + BEAT_MS;

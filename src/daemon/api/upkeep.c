@@ -104,6 +104,13 @@ dibs_status api_restore(struct api_request *request, dibs *handle, dibs_err *err
 
     if (s == DIBS_OK) {
         api_charge(request, read.n_claims);
+        for (size_t i = 0; i < read.n_claims && s == DIBS_OK; i++) {
+            s = caller_check(&request->api->view, request->caller, &read.claims[i], err);
+            if (s != DIBS_OK)
+                (void) err_wrap(err, s, "claims[%zu]", i);
+        }
+    }
+    if (s == DIBS_OK) {
         const dibs_snapshot snapshot = { read.claims, read.n_claims, read.pools, read.n_pools };
 
         s = dibs_claim_restore(handle, &snapshot, &n, err);
