@@ -310,3 +310,19 @@ has_a_claim() {
     unlock_ledger leased
     [ "$(held)" -eq 2 ]
 }
+
+@test "INV-11: a release returns after one timeout when the daemon does not answer" {
+    is_served || dibs_serve
+    ok get web
+    ok claim other
+    local daemon=$(tail -1 "$T/started")
+    kill -STOP "$daemon"
+    before=$(date +%s%N)
+    refused 6 release web other --timeout 1s
+    after=$(date +%s%N)
+    kill -CONT "$daemon"
+    says 'a claim that a process or a lease holds ends with it, a kept one stays'
+    [ $(((after - before) / 1000000)) -lt 1700 ]
+    ok release web other --json
+    json 'd == {"released": 2}'
+}

@@ -58,23 +58,6 @@ static dibs_status read_target(struct release *r, int i, struct target *out, dib
                : s;
 }
 
-/* Find a claim before any is released. INVALID: a name of several claims, or a malformed token; other errors
- * concern this target alone. */
-static dibs_status find_target(const struct release *r, struct target *target, dibs_err *err)
-{
-    dibs_err own = { 0 };
-
-    if (r->hosts.n || target->which.all_mine)
-        return DIBS_OK;
-    dibs_status s = dibs_claim_release(r->cli->handle, &target->which, DIBS_RELEASE_DRY_RUN, NULL, &own);
-    if (s == DIBS_OK)
-        (void) !dibs_claim_find(r->cli->handle, &target->which, &target->claim, NULL);
-    if (s != DIBS_INVALID)
-        return DIBS_OK;
-    *err = own;
-    return DIBS_INVALID;
-}
-
 /* Nothing is queued for later, where it could be lost (INV-11): say what has to be done. */
 static dibs_status unreachable(dibs_err *err)
 {
@@ -84,6 +67,24 @@ static dibs_status unreachable(dibs_err *err)
                    "%s; a claim that a process or a lease holds ends with it, a kept one stays: release it "
                    "again when the ledger answers",
                    why.msg);
+}
+
+/* Find a claim before any is released. INVALID: a name of several claims, or a malformed token. UNAVAILABLE:
+ * the ledger cannot be read, so waiting for the release as well is no use. Other errors concern this target
+ * alone. */
+static dibs_status find_target(const struct release *r, struct target *target, dibs_err *err)
+{
+    dibs_err own = { 0 };
+
+    if (r->hosts.n || target->which.all_mine)
+        return DIBS_OK;
+    dibs_status s = dibs_claim_release(r->cli->handle, &target->which, DIBS_RELEASE_DRY_RUN, NULL, &own);
+    if (s == DIBS_OK)
+        (void) !dibs_claim_find(r->cli->handle, &target->which, &target->claim, NULL);
+    if (s != DIBS_INVALID && s != DIBS_UNAVAILABLE)
+        return DIBS_OK;
+    *err = own;
+    return s == DIBS_INVALID ? s : unreachable(err);
 }
 
 /* Say what becomes of a claim whose release the ledger did not confirm; OK: it ends without us. */
