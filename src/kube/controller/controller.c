@@ -24,109 +24,10 @@ enum {
     REST_LEAST_MS = 20,  /* rest between two passes: four times the last pass, within these bounds */
     REST_MOST_MS = 1000,
     REST_TIMES = 4,
-    ROUND_LEAST_MS = 500, /* between two rounds of lists: ten times the last round, within these bounds */
-    ROUND_MOST_MS = 30000,
-    ROUND_TIMES = 10,
     RESIGN_MS = 2000,
     BODY_MAX_BYTES = 1024,
     CONNECTIONS_MAX = 64,
 };
-
-static const struct {
-    const char *kind, *group, *version, *plural;
-} resources[SOURCES] = {
-    [SOURCE_PODS] = { "Pod", "", "v1", "pods" },
-    [SOURCE_SERVICES] = { "Service", "", "v1", "services" },
-    [SOURCE_NAMESPACES] = { "Namespace", "", "v1", "namespaces" },
-    { "ReplicationController", "", "v1", "replicationcontrollers" },
-    { "StatefulSet", "apps", "v1", "statefulsets" },
-    { "Deployment", "apps", "v1", "deployments" },
-    { "ReplicaSet", "apps", "v1", "replicasets" },
-    { "DaemonSet", "apps", "v1", "daemonsets" },
-    { "Job", "batch", "v1", "jobs" },
-    { "JobSet", "jobset.x-k8s.io", NULL, "jobsets" },
-    /* Other projects' resources use the version that the API server prefers. */
-    { "LeaderWorkerSet", "leaderworkerset.x-k8s.io", NULL, "leaderworkersets" },
-    { "RoleBasedGroup", "workloads.x-k8s.io", NULL, "rolebasedgroups" },
-    { "RoleInstanceSet", "workloads.x-k8s.io", NULL, "roleinstancesets" },
-    { "RoleInstance", "workloads.x-k8s.io", NULL, "roleinstances" },
-    { "InstanceSet", "workloads.x-k8s.io", NULL, "instancesets" },
-    { "Instance", "workloads.x-k8s.io", NULL, "instances" },
-};
-
-/* ---- resources ---- */
-
-static void on_news(void *ctx, enum informer_news what, const jsonr_value *object)
-{
-    struct source *s = ctx;
-    struct inventory *inventory = &s->controller->inventory;
-
-    switch (what) {
-    case INFORMER_LISTING:
-        s->is_incomplete = false;
-        inventory_begin(inventory, s->number);
-        break;
-    case INFORMER_CHANGED:
-        if (s->number == SOURCE_NAMESPACES)
-            controller_note_namespace(s->controller, object);
-        if (!inventory_put(inventory, s->number, s->kind, object))
-            s->is_incomplete = true;
-        break;
-    case INFORMER_GONE: inventory_drop(inventory, object); break;
-    case INFORMER_LISTED:
-        if (s->is_incomplete) {
-            LOG(LOG_ERROR, "out of memory: objects are missing, so no claim ends", "kind", s->kind);
-            break;
-        }
-        inventory_end(inventory, s->number);
-        s->controller->pass_ms = 0; /* the new list may prove that claims are unneeded */
-        break;
-    }
-}
-
-static void on_trouble(void *ctx, const dibs_err *why)
-{
-    struct source *s = ctx;
-
-    if (why)
-        LOG(LOG_WARNING, "cannot watch objects; the claims that they keep stay", "kind", s->kind, "why",
-            why->msg);
-    else
-        LOG(LOG_INFO, "watching objects again", "kind", s->kind);
-}
-
-/* Return whether a complete list began at `since_ms` or later; otherwise note that one is wanted. */
-static bool is_listed(struct source *s, int64_t since_ms)
-{
-    const struct informer_status *status = informer_status(s->informer);
-
-    if (s->is_incomplete || (status->state != INFORMER_KNOWN && status->state != INFORMER_ABSENT))
-        return false;
-    s->is_wanted = s->is_wanted || status->listed_ms < since_ms;
-    return status->listed_ms >= since_ms;
-}
-
-/* Return whether the keeper is of that kind. */
-static bool is_of_kind(const char *keeper, const char *kind)
-{
-    size_t n = strlen(kind);
-
-    return strncmp(keeper, kind, n) == 0 && (keeper[n] == '/' || !keeper[n]);
-}
-
-static bool is_proven(void *ctx, const char *keeper, int64_t since_ms)
-{
-    struct controller *c = ctx;
-    bool is_proven = true;
-
-    for (unsigned i = 0; i < SOURCES; i++) {
-        bool keeps = keeper ? !*keeper || is_of_kind(keeper, c->sources[i].kind) : i == SOURCE_SERVICES;
-
-        if (keeps || i == SOURCE_PODS)
-            is_proven = is_listed(&c->sources[i], since_ms) && is_proven;
-    }
-    return is_proven;
-}
 
 /* Return whether the Lease outlasts the longest ledger call. */
 static bool has_time(const struct controller *c)
@@ -169,32 +70,11 @@ static void report(void *ctx, enum reconcile_finding what, const struct inventor
 
 static void stop_leading(struct controller *c)
 {
-    for (size_t i = 0; i < SOURCES; i++) {
-        informer_close(c->sources[i].informer);
-        c->sources[i] = (struct source){ 0 };
-    }
+    sources_close(c);
     reconcile_close(TAKE(c->reconciler));
     inventory_done(&c->inventory);
     c->leads = c->is_rebuilt = c->is_failing = false;
     c->asked_ms = c->round_ms = c->pass_ms = c->rest_ms = 0;
-}
-
-static dibs_status follow_all(struct controller *c, dibs_err *err)
-{
-    dibs_status s = DIBS_OK;
-
-    for (unsigned i = 0; i < SOURCES && s == DIBS_OK; i++) {
-        c->sources[i] = (struct source){ .controller = c, .number = i, .kind = resources[i].kind };
-        s = informer_open(c->api,
-                          &(struct informer_options){ .group = resources[i].group,
-                                                      .version = resources[i].version,
-                                                      .plural = resources[i].plural,
-                                                      .news = on_news,
-                                                      .trouble = on_trouble,
-                                                      .ctx = &c->sources[i] },
-                          &c->sources[i].informer, err);
-    }
-    return s;
 }
 
 static void begin_leading(struct controller *c)
@@ -203,7 +83,7 @@ static void begin_leading(struct controller *c)
                                                .ledger = c->ledger.server.ledger,
                                                .pool = &c->ledger.pool,
                                                .inventory = &c->inventory,
-                                               .is_proven = is_proven,
+                                               .is_proven = sources_are_proven,
                                                .may_change = may_change,
                                                .report = report,
                                                .ctx = c };
@@ -213,7 +93,7 @@ static void begin_leading(struct controller *c)
     c->inventory.installation = &c->installation;
 
     if (s == DIBS_OK)
-        s = follow_all(c, &err);
+        s = sources_open(c, &err);
     if (s != DIBS_OK) {
         LOG(LOG_ERROR, "cannot lead", "why", err.msg);
         stop_leading(c);
@@ -251,18 +131,6 @@ static void follow_election(struct controller *c, int64_t now_ms)
 
 /* ---- passes ---- */
 
-static bool is_all_listed(const struct controller *c)
-{
-    /* A resource that cannot be listed, because its API server is broken, keeps only its own claims alive. */
-    for (size_t i = 0; i < SOURCES; i++) {
-        const struct informer_status *status = informer_status(c->sources[i].informer);
-
-        if (status->state == INFORMER_BEGINNING && !status->is_in_trouble)
-            return false;
-    }
-    return informer_status(c->sources[SOURCE_PODS].informer)->state == INFORMER_KNOWN;
-}
-
 static void note_pass(struct controller *c, dibs_status s, const dibs_err *err)
 {
     bool was_failing = c->is_failing;
@@ -284,17 +152,12 @@ static void note_pass(struct controller *c, dibs_status s, const dibs_err *err)
     }
 }
 
-static int64_t within(int64_t ms, int64_t least_ms, int64_t most_ms)
-{
-    return ms < least_ms ? least_ms : ms > most_ms ? most_ms : ms;
-}
-
 static bool is_pass_due(const struct controller *c, int64_t now_ms)
 {
     bool is_news = c->ledger.is_changed || c->inventory.n_changes != c->seen_changes ||
                    now_ms >= c->pass_ms || !c->is_rebuilt;
 
-    return is_news && now_ms >= c->rest_ms && is_all_listed(c);
+    return is_news && now_ms >= c->rest_ms && sources_are_listed(c);
 }
 
 static void pass(struct controller *c, int64_t now_ms)
@@ -325,38 +188,11 @@ static void pass(struct controller *c, int64_t now_ms)
     note_pass(c, s, &err);
 }
 
-/* Request the lists that prove claims unneeded, at a rate that does not load the API server. */
-static void ask_for_lists(struct controller *c, int64_t now_ms)
-{
-    if (c->asked_ms != 0 || now_ms < c->round_ms)
-        return;
-    for (size_t i = 0; i < SOURCES; i++) {
-        if (!c->sources[i].is_wanted)
-            continue;
-        c->sources[i].is_wanted = false;
-        informer_list_again(c->sources[i].informer);
-        c->asked_ms = now_ms;
-    }
-}
-
-static void wait_for_lists(struct controller *c, int64_t now_ms)
-{
-    if (c->asked_ms == 0)
-        return;
-    for (size_t i = 0; i < SOURCES; i++)
-        if (informer_is_listing(c->sources[i].informer))
-            return;
-    c->round_ms = now_ms + within((now_ms - c->asked_ms) * ROUND_TIMES, ROUND_LEAST_MS, ROUND_MOST_MS);
-    c->asked_ms = 0;
-}
-
 static void lead(struct controller *c)
 {
-    for (size_t i = 0; i < SOURCES; i++)
-        informer_turn(c->sources[i].informer, clock_monotonic_ms());
-    wait_for_lists(c, clock_monotonic_ms());
+    sources_turn(c, clock_monotonic_ms());
     pass(c, clock_monotonic_ms());
-    ask_for_lists(c, clock_monotonic_ms());
+    sources_list_again(c, clock_monotonic_ms());
     event_queue_turn(&c->events, c->api, clock_monotonic_ms());
 }
 

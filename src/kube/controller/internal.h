@@ -56,6 +56,22 @@ struct controller {
     dibs_err wrong;                        /* why the controller must not work on this ledger */
 };
 
+static inline int64_t within(int64_t ms, int64_t least_ms, int64_t most_ms)
+{
+    return ms < least_ms ? least_ms : ms > most_ms ? most_ms : ms;
+}
+
+/* sources.c: begin to list and watch; end it. */
+dibs_status sources_open(struct controller *c, dibs_err *err);
+void sources_close(struct controller *c);
+/* Do what is due. */
+void sources_turn(struct controller *c, int64_t now_ms);
+/* Return whether every resource that can be listed has been, pods in any case. */
+bool sources_are_listed(const struct controller *c);
+/* As `is_proven` of struct reconcile_options; `ctx` is the controller. */
+bool sources_are_proven(void *ctx, const char *keeper, int64_t since_ms);
+/* Request the lists that prove claims unneeded, at a rate that does not load the API server. */
+void sources_list_again(struct controller *c, int64_t now_ms);
 /* cluster_facts.c: note the uid of the namespace kube-system. */
 void controller_note_namespace(struct controller *c, const jsonr_value *object);
 /* Check that the ledger serves this cluster, and record it. TAKEN: it serves another one, and the controller

@@ -9,9 +9,9 @@
 #include "base/err.h"
 #include "base/grow.h"
 #include "base/text.h"
+#include "kube/controller/known.h"
 #include "kube/controller/wish.h"
 #include "kube/protocol.h"
-#include "ledger/ledger.h"
 #include "lib/handle.h"
 #include "net/portbits.h"
 
@@ -24,23 +24,6 @@ enum {
     FIRST_GENERATION = 1, /* of a claim that was never taken over */
 };
 
-/* A claim of the cluster and the state of its lease when this reconciler first saw it. */
-struct known {
-    struct hash_table_item item; /* by principal and name */
-    uint64_t id, generation;
-    int64_t lease_until_ms; /* by the ledger's clock: only compared for equality */
-    int64_t over_ms;        /* when its lease expires by our clock; 0: it has no lease */
-    int64_t unneeded_ms;    /* since when no object needs it; 0: it is needed */
-    uint64_t pass;
-    uint16_t port;
-    bool is_confirmed; /* in this pass, because its pod has come */
-};
-
-struct seen_list {
-    struct ledger_seen *all;
-    size_t n, max;
-};
-
 struct reconciler {
     struct reconcile_options options;
     struct reconcile_counts counts;
@@ -50,7 +33,7 @@ struct reconciler {
     int64_t due_ms;
     /* of the current pass: */
     int64_t now_ms;
-    struct seen_list confirm, vacate, end;
+    struct known_list confirm, vacate, end;
     struct wish *wishes;
     size_t n_wishes, max_wishes;
     dibs_claim restore[STEP];
@@ -67,55 +50,12 @@ static bool is_clusters(const dibs_claim *claim)
            (strncmp(claim->principal, "ns:", 3) == 0 || strcmp(claim->principal, IDENTITY_OBSERVED) == 0);
 }
 
-static struct known *find(const struct reconciler *r, const char *principal, const char *name)
-{
-    return (struct known *) hash_table_first(&r->known, hash_table_hash(principal, name));
-}
-
-static struct known *know(struct reconciler *r, const dibs_claim *claim)
-{
-    struct known *k = find(r, claim->principal, claim->name);
-    bool is_new = !k;
-
-    if (is_new) {
-        k = calloc(1, sizeof *k);
-        if (!k || !hash_table_add(&r->known, &k->item, hash_table_hash(claim->principal, claim->name))) {
-            free(k);
-            return NULL;
-        }
-    }
-    if (is_new || k->id != claim->id || k->generation != claim->generation ||
-        k->lease_until_ms != claim->lease_until_ms) {
-        /* An earlier leader counted the claims of the first pass. */
-        r->counts.n_allocated[claim->kind] +=
-            k->id != claim->id && claim->is_exclusive && r->counts.n_passes > 1;
-        k->over_ms = claim->holder == DIBS_HELD_BY_LEASE ? r->now_ms + claim->lease_ttl_ms : 0;
-        k->unneeded_ms = 0;
-    }
-    k->id = claim->id;
-    k->generation = claim->generation;
-    k->lease_until_ms = claim->lease_until_ms;
-    k->port = claim->port;
-    k->pass = r->counts.n_passes;
-    k->is_confirmed = false;
-    return k;
-}
-
 static void note_ports(struct reconciler *r, const dibs_claim *claim)
 {
     for (size_t i = 0; i < claim->n_bindings && claim->is_exclusive; i++)
         portbits_add(&r->taken[claim->bindings[i].proto], claim->port);
     if (dibs_ranges_contain(&r->options.pool->ranges, claim->port))
         portbits_add(&r->ports, claim->port);
-}
-
-/* Add a claim. When memory is short, the next pass handles it. */
-static void add_seen(struct seen_list *list, const struct known *k)
-{
-    if (grow((void **) &list->all, list->n, &list->max, sizeof *list->all))
-        list->all[list->n++] = (struct ledger_seen){ .id = k->id,
-                                                     .generation = k->generation,
-                                                     .lease_until_ms = k->lease_until_ms };
 }
 
 static bool is_observed(const dibs_claim *claim)
@@ -183,7 +123,7 @@ static void end_when_proven(struct reconciler *r, const dibs_claim *claim, struc
     int64_t since_ms = k->over_ms > k->unneeded_ms ? k->over_ms : k->unneeded_ms;
     if (!r->options.is_proven(r->options.ctx, is_observed(claim) ? NULL : claim->keeper, since_ms))
         return;
-    add_seen(becomes_reservation(r, claim) ? &r->vacate : &r->end, k);
+    known_list_add(becomes_reservation(r, claim) ? &r->vacate : &r->end, k);
     report_unresolved(r, claim);
 }
 
@@ -203,11 +143,14 @@ static bool check_claim(void *ctx, const dibs_claim *claim)
     note_ports(r, claim);
     if (!is_clusters(claim))
         return true;
-    struct known *k = know(r, claim);
+    bool is_new = false;
+    struct known *k = known_note(&r->known, claim, r->counts.n_passes, r->now_ms, &is_new);
     if (!k) {
         r->status = err_set(&r->err, DIBS_FAILURE, "reading claims: out of memory");
         return false;
     }
+    /* An earlier leader counted the claims of the first pass. */
+    r->counts.n_allocated[claim->kind] += is_new && claim->is_exclusive && r->counts.n_passes > 1;
     r->counts.n_claims++;
     r->counts.n_pending += claim->holder == DIBS_HELD_BY_LEASE;
     bool is_wanted = is_needed(r, claim);
@@ -217,21 +160,10 @@ static bool check_claim(void *ctx, const dibs_claim *claim)
         end_when_proven(r, claim, k);
     if (claim->holder == DIBS_HELD_BY_LEASE &&
         (is_wanted ? inventory_has_pod(r->options.inventory, claim) : has_arrived(r, claim))) {
-        add_seen(&r->confirm, k);
+        known_list_add(&r->confirm, k);
         k->is_confirmed = true;
     }
     return true;
-}
-
-static void forget(void *ctx, struct hash_table_item *item)
-{
-    struct reconciler *r = ctx;
-    struct known *k = (struct known *) item;
-
-    if (k->pass == r->counts.n_passes)
-        return;
-    hash_table_remove(&r->known, item);
-    free(k);
 }
 
 /* ---- changes ---- */
@@ -243,7 +175,7 @@ static void note_failure(struct reconciler *r, const dibs_err *err)
     r->err = *err;
 }
 
-static void end_all(struct reconciler *r, const struct seen_list *seen, enum ledger_end_how how,
+static void end_all(struct reconciler *r, const struct known_list *seen, enum ledger_end_how how,
                     uint64_t *counter)
 {
     for (size_t i = 0; i < seen->n && r->options.may_change(r->options.ctx); i += STEP) {
@@ -353,7 +285,7 @@ static bool has_moved(const struct reconciler *r, const struct inventory_object 
     char name[DIBS_NAME_MAX + 8] = "";
 
     (void) snprintf(name, sizeof name, "%s/%u", claim->name, claim->port);
-    return find(r, o->principal, name) != NULL;
+    return known_find(&r->known, o->principal, name) != NULL;
 }
 
 /* Report a pod that bypassed the webhook, or the ports of one that has just come. */
@@ -387,7 +319,8 @@ static void report_unsigned(struct reconciler *r, struct inventory_object *o, st
 static bool is_claimed(const struct reconciler *r, const struct inventory_object *o, uint16_t port)
 {
     for (size_t i = 0; i < o->n_claims; i++) {
-        const struct known *k = o->claims[i].port == port ? find(r, o->principal, o->claims[i].name) : NULL;
+        const struct known *k =
+            o->claims[i].port == port ? known_find(&r->known, o->principal, o->claims[i].name) : NULL;
 
         if ((k && k->port == port) || (o->claims[i].port == port && has_moved(r, o, &o->claims[i])))
             return true;
@@ -401,7 +334,7 @@ static void check_claims(struct reconciler *r, struct inventory_object *o)
 
     for (size_t i = 0; i < o->n_claims; i++) {
         struct assigned_claim *claim = &o->claims[i];
-        const struct known *k = find(r, o->principal, claim->name);
+        const struct known *k = known_find(&r->known, o->principal, claim->name);
 
         is_confirmed = is_confirmed || (k && k->is_confirmed && k->port == claim->port);
         if (!k && o->is_signed) {
@@ -430,7 +363,7 @@ static void observe(struct reconciler *r, struct inventory_object *o, struct num
                "Port %u (%s) was assigned to a pod by dibs; please use another one", number->port,
                dibs_proto_text((dibs_proto) proto));
     }
-    if (!find(r, IDENTITY_OBSERVED, name))
+    if (!known_find(&r->known, IDENTITY_OBSERVED, name))
         add_wish(r, wish);
 }
 
@@ -483,7 +416,7 @@ dibs_status reconcile_pass(struct reconciler *r, int64_t now_ms, dibs_err *err)
         r->counts.n_errors++;
         return s;
     }
-    hash_table_each(&r->known, forget, r);
+    known_forget(&r->known, r->counts.n_passes);
     r->counts.n_ports = portbits_count(&r->ports);
     end_all(r, &r->confirm, LEDGER_END_UNHOLD, &r->counts.n_confirmed);
     hash_table_each(&r->options.inventory->objects, check_object, r);
@@ -518,17 +451,11 @@ dibs_status reconcile_open(const struct reconcile_options *options, struct recon
     return DIBS_OK;
 }
 
-static void free_known(void *ctx, struct hash_table_item *item)
-{
-    (void) ctx;
-    free((struct known *) item);
-}
-
 void reconcile_close(struct reconciler *r)
 {
     if (!r)
         return;
-    hash_table_each(&r->known, free_known, NULL);
+    known_forget(&r->known, 0); /* passes count from 1 */
     hash_table_done(&r->known);
     free(r->confirm.all);
     free(r->vacate.all);
