@@ -48,7 +48,7 @@ only_in codec 'jansson\.h'
 only_in codec 'libfyaml\.h'
 only_in http 'curl/curl\.h'
 only_in http 'microhttpd\.h'
-only_in kube/install 'gnutls/[a-z0-9]*\.h'
+only_in '\(kube/install\|server\)' 'gnutls/[a-z0-9]*\.h'
 only_in store/sqlite 'sqlite3\.h'
 
 complain "only lib and server look inside of a handle" \

@@ -252,7 +252,7 @@ static dibs_status start(struct serve *s, dibs_err *err)
         status = open_listeners(s, err);
     else if (status == DIBS_OK)
         status = load_tls(s, err);
-    return status;
+    return status == DIBS_OK && o->is_check && o->listen ? certificate_check(&s->certificate, err) : status;
 }
 
 /* Reload certificates, tokens and settings; the ledger and the sockets stay. */
@@ -304,6 +304,7 @@ static void look(struct serve *s, int64_t now_ms)
     dibs_err err = { 0 };
 
     s->look_ms = now_ms + LOOK_MS;
+    certificate_log_end(&s->certificate);
     if (s->engine->core->view.users.is_initial && quota_follow_owners(s->quota, SUBUID_FILE) &&
         count_claims(s, &err) != DIBS_OK)
         LOG(LOG_ERROR, "the claims of each user cannot be counted", "why", err.msg);

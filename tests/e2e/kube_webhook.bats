@@ -90,6 +90,13 @@ PY
     make_certificate tls
     kill -HUP "${REPLICAS[0]}"
     wait_until 20 get 0 /healthz
+    openssl req -new -key "$T/tls.key" -subj /CN=x | openssl x509 -req -signkey "$T/tls.key" -days -1 -out "$T/old.cert" 2>/dev/null
+    cp "$T/tls.cert" "$T/good.cert"
+    mv "$T/old.cert" "$T/tls.cert"
+    wait_until 20 grep -q 'the certificate is not valid.*expired at' "$T/hook.0.log"
+    cp "$T/good.cert" "$T/new.cert"
+    mv "$T/new.cert" "$T/tls.cert"
+    wait_until 20 get 0 /healthz
     echo nonsense >"$T/tls.cert.bad"
     cp "$T/tls.cert" "$T/good.cert"
     mv "$T/tls.cert.bad" "$T/tls.cert"
@@ -180,6 +187,15 @@ is_asked() {
     run "$DIBS" kube webhook "${flags[@]}" --check-config --start-port 25000 --port-range 100
     [ "$status" -eq 0 ]
     [ ! -e "${DIBS_LEDGER#sqlite:}" ]
+    chmod 644 "$T/tls.key"
+    run "$DIBS" kube webhook "${flags[@]}" --check-config
+    [ "$status" -eq 7 ]
+    [[ $output = *"private key $T/tls.key has mode 0644"* ]]
+    chmod 600 "$T/tls.key"
+    openssl req -new -key "$T/tls.key" -subj /CN=x | openssl x509 -req -signkey "$T/tls.key" -days -1 -out "$T/old.cert" 2>/dev/null
+    run "$DIBS" kube webhook --tls-cert "$T/old.cert" --tls-key "$T/tls.key" --check-config
+    [ "$status" -eq 2 ]
+    [[ $output = *"certificate $T/old.cert expired at"* ]]
     dibs pool set kube --ranges 32000-32999
     run "$DIBS" kube webhook "${flags[@]}" --listen 127.0.0.1:1 --start-port 25000 --port-range 100 --strategy random
     [ "$status" -eq 2 ]

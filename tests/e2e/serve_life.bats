@@ -383,6 +383,10 @@ certificate() {
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=localhost \
         -addext subjectAltName=IP:127.0.0.1 -keyout "$T/$1.key" -out "$T/$1.pem" 2>/dev/null
 }
+# expired NAME: a certificate for the key $T/NAME.key that is no longer valid
+expired() {
+    openssl req -new -key "$T/$1.key" -subj /CN=localhost | openssl x509 -req -signkey "$T/$1.key" -days -1 -out "$T/$1.pem" 2>/dev/null
+}
 tokens() { # LINE...
     printf '%s\n' "$@" >"$T/tokens"
     chmod 600 "$T/tokens"
@@ -418,6 +422,13 @@ serve_tls() {
     wrong 2 "$T/none" --listen 127.0.0.1:8443 --tls-cert "$T/none" --tls-key "$T/a.key" --tokens "$T/tokens"
     wrong 2 "certificate" --listen 127.0.0.1:8443 --tls-cert "$T/tokens" --tls-key "$T/a.key" --tokens "$T/tokens"
     wrong 2 "certificate" --listen 127.0.0.1:8443 --tls-cert "$T/a.pem" --tls-key "$T/b.key" --tokens "$T/tokens"
+    chmod 640 "$T/a.key"
+    wrong 0 "" --listen 127.0.0.1:8443 "${files[@]}"
+    chmod 604 "$T/a.key"
+    wrong 7 "private key $T/a.key has mode 0604" --listen 127.0.0.1:8443 "${files[@]}"
+    chmod 600 "$T/a.key"
+    expired b
+    wrong 2 "certificate $T/b.pem expired at" --listen 127.0.0.1:8443 --tls-cert "$T/b.pem" --tls-key "$T/b.key" --tokens "$T/tokens"
     wrong 2 "a socket's path" --socket "$T/$(printf 'x%.0s' $(seq 120))"
     wrong 2 "name a path" --socket "@dibs-$$"
     wrong 2 "name a path" --socket "$T/s" --admin-socket "@dibs-$$"
@@ -464,6 +475,20 @@ serve_tls() {
     assert_code 201
     wait_until 10 grep -q after/reload "$T/unix"
     if grep after/reload "$T/tcp"; then false; fi
+}
+
+@test "a certificate that is no longer valid is logged once, and so is a key that others can read" {
+    tokens "uid:0 $TOKEN"
+    serve_tls
+    expired a
+    kill -HUP "$DAEMON"
+    wait_until 10 grep -q "msg=\"the certificate is not valid\" why=\"certificate $T/a.pem expired at" "$LOG"
+    sleep 2.5 # two more looks at it
+    [ "$(grep -c 'is not valid' "$LOG")" = 1 ]
+    curl -s -o /dev/null --insecure "https://127.0.0.1:$PORT/healthz" # it stays in use
+    chmod 644 "$T/a.key"
+    kill -HUP "$DAEMON"
+    wait_until 10 grep -q 'reload refused.*private key' "$LOG"
 }
 
 @test "a wrong token is logged with its sender, and answered late" {

@@ -177,7 +177,7 @@ static void write_file(const char *path, const char *text, size_t n, mode_t mode
     assert_int_equal(close(fd), 0);
 }
 
-static void a_password_file_must_be_private(void **state)
+static void a_password_file_and_a_key_must_be_private(void **state)
 {
     static const struct {
         const char *text;
@@ -207,6 +207,12 @@ static void a_password_file_must_be_private(void **state)
     }
     write_file(c.passfile, "u:\0p", 4, 0600);
     assert_int_equal(etcd_config_login(&c, NULL, NULL, &err), DIBS_INVALID);
+    c.passfile[0] = '\0';
+    (void) snprintf(c.key, sizeof c.key, "%s/key", dir);
+    write_file(c.key, "key", 3, 0604);
+    assert_int_equal(etcd_config_login(&c, NULL, NULL, &err), DIBS_DENIED);
+    write_file(c.key, "key", 3, 0640);
+    ASSERT_OK(etcd_config_login(&c, NULL, NULL, &err), &err);
     t_remove_directory(dir);
 }
 
@@ -218,7 +224,7 @@ int main(void)
         cmocka_unit_test(wrong_urls_are_refused_with_the_part_that_is_wrong),
         cmocka_unit_test(bounds_are_kept),
         cmocka_unit_test(a_login_is_whole_or_none),
-        cmocka_unit_test(a_password_file_must_be_private),
+        cmocka_unit_test(a_password_file_and_a_key_must_be_private),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

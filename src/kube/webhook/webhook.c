@@ -298,7 +298,7 @@ static dibs_status start(struct webhook *w, dibs_err *err)
         s = certificate_load(&w->certificate, endpoint_http(w->endpoint), err);
     if (s != DIBS_OK ||
         o->is_check) /* a check writes nothing: to open a ledger makes it, a node and the pool */
-        return s;
+        return s == DIBS_OK ? certificate_check(&w->certificate, err) : s;
     s = review_queue_open(&w->queue, &ledger, err);
     return s == DIBS_OK ? open_listener(w, err) : s;
 }

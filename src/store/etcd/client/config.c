@@ -15,7 +15,7 @@
 #include "base/banned.h"
 
 #define SCHEME "etcd://"
-enum { HOST_MAX = 253, LABEL_MAX = 63, PASSFILE_MAX_BYTES = 1024 };
+enum { HOST_MAX = 253, LABEL_MAX = 63, PASSFILE_MAX_BYTES = 1024, KEY_MAX_BYTES = 1 << 20 };
 
 static dibs_status refuse(dibs_err *err, const char *part, const char *why)
 {
@@ -199,11 +199,16 @@ static dibs_status take_login(struct etcd_config *config, const char *user, cons
 dibs_status etcd_config_login(struct etcd_config *config, const char *user, const char *password,
                               dibs_err *err)
 {
+    AUTO(secret_done) struct bytes key = { 0 }; /* read only to check its mode: libcurl opens it by path */
     AUTO(secret_done) struct bytes text = { 0 };
+    dibs_status s =
+        *config->key ? secret_read("private key", config->key, KEY_MAX_BYTES, &key, err) : DIBS_OK;
 
+    if (s != DIBS_OK)
+        return s;
     if (!*config->passfile)
         return take_login(config, user ? user : "", password ? password : "", err);
-    dibs_status s = secret_read("password file", config->passfile, PASSFILE_MAX_BYTES, &text, err);
+    s = secret_read("password file", config->passfile, PASSFILE_MAX_BYTES, &text, err);
     if (s != DIBS_OK)
         return s;
     if (text.n > 0 && text.at[text.n - 1] == '\n')

@@ -41,7 +41,7 @@ dibs_status etcd_config_check(const char *url, dibs_err *err);
 
 /* Set user and password: one line "USER:PASSWORD" of the passfile when the URL names one, else the arguments
  * (from DIBS_ETCD_USER and DIBS_ETCD_PASSWORD; NULL and "" are none). INVALID: one without the other; DENIED:
- * other users can read the file. */
+ * other users can read that file, or the private key that the URL names. */
 dibs_status etcd_config_login(struct etcd_config *config, const char *user, const char *password,
                               dibs_err *err);
 
