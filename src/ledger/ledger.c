@@ -96,6 +96,11 @@ dibs_status ledger_salvage(const char *uri, const struct call *call, struct ledg
     return ops->salvage(rest, &event, out, err);
 }
 
+dibs_status ledger_writable(struct ledger *ledger, dibs_err *err)
+{
+    return ledger->store->ops->writable(ledger->store, err);
+}
+
 dibs_status ledger_health(struct ledger *ledger, struct ledger_health *out, dibs_err *err)
 {
     return ledger->store->ops->health(ledger->store, out, err);

@@ -315,6 +315,8 @@ dibs_status ledger_upkeep(struct ledger *ledger, const struct call *call, size_t
 dibs_status ledger_flaws(struct ledger *ledger, const struct call *call, store_flaw_fn fn, void *ctx,
                          dibs_err *err);
 
+/* Check that a change could be written now, without waiting for a lock. UNAVAILABLE: why not. */
+dibs_status ledger_writable(struct ledger *ledger, dibs_err *err);
 dibs_status ledger_health(struct ledger *ledger, struct ledger_health *out, dibs_err *err);
 
 /* Copy the readable part of a damaged ledger into a new file and swap them. Others may have it open. */

@@ -333,7 +333,8 @@ dibs_status group_commit_check(struct group_commit *g, dibs_err *err)
         *err = g->failure;
         return err->code;
     }
-    return ledger_tail(g->ledger, &call, &seq, &cursor, err);
+    dibs_status s = ledger_tail(g->ledger, &call, &seq, &cursor, err);
+    return s == DIBS_OK ? ledger_writable(g->ledger, err) : s;
 }
 
 void group_commit_turn(struct group_commit *g)

@@ -60,7 +60,7 @@ void group_commit_turn(struct group_commit *g);
 int64_t group_commit_next_ms(const struct group_commit *g);
 bool group_commit_is_idle(const struct group_commit *g); /* nothing is queued */
 
-/* Check readiness: the ledger can be read, and no recent write failed. UNAVAILABLE: why not. */
+/* Check readiness: the ledger can be read and written, and no recent write failed. UNAVAILABLE: why not. */
 dibs_status group_commit_check(struct group_commit *g, dibs_err *err);
 /* Record a failed or a successful change of the ledger. The first of each is logged. */
 void group_commit_note_failure(struct group_commit *g, const dibs_err *why);

@@ -67,6 +67,8 @@ struct store_ops {
                            dibs_err *err);
     /* Called outside a transaction. */
     dibs_status (*health)(struct store *self, struct ledger_health *out, dibs_err *err);
+    /* As ledger_writable(). Called outside a transaction. */
+    dibs_status (*writable)(struct store *self, dibs_err *err);
     /* Start the threads and watches of a long-lived process. Called outside a transaction. */
     dibs_status (*start_background)(struct store *self, dibs_err *err);
 

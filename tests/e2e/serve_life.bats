@@ -233,6 +233,38 @@ os.execv(sys.argv[3], [sys.argv[3], "serve"])' "$@" "$DIBS" 2>"$LOG"
     [ "$(grep -c 'level=error msg="the ledger cannot be changed" why=".*free some space' "$LOG")" = 1 ]
 }
 
+@test "a file system that is read-only shows in /readyz and doctor, without a request that fails" {
+    needs_root
+    mkdir "$T/disk"
+    export DIBS_LEDGER=sqlite:$T/disk/ledger.db
+    sandbox_start
+    in_sandbox "$SANDBOX" mount -t tmpfs -o size=1m dibs "$T/disk"
+    in_sandbox "$SANDBOX" "$DIBS" claim web --keep
+    in_sandbox "$SANDBOX" mount -o remount,ro "$T/disk"
+    curl() { in_sandbox "$SANDBOX" curl "$@"; }
+    SOCKET=$T/dibs.sock
+    start_in_sandbox "$SANDBOX" "$DIBS" serve --socket "$SOCKET" 2>>"$LOG"
+    is_not_ready() {
+        ask /readyz
+        assert_code 503
+        assert_output_has "make it writable"
+    }
+    wait_until 10 is_not_ready
+    run in_sandbox "$SANDBOX" env DIBS_SOCKET="$SOCKET" "$DIBS" doctor
+    assert_status 1
+    assert_output_has "can only be read"
+    in_sandbox "$SANDBOX" mount -o remount,rw "$T/disk"
+    ask /readyz
+    assert_code 200
+    # It becomes read-only while the daemon has it open, as after an error of the disk.
+    in_sandbox "$SANDBOX" mount --bind "$T/disk" "$T/disk"
+    in_sandbox "$SANDBOX" mount -o remount,bind,ro "$T/disk"
+    is_not_ready
+    in_sandbox "$SANDBOX" umount "$T/disk"
+    ask /readyz
+    assert_code 200
+}
+
 @test "a ledger that a stopped writer holds is 503 in time for every caller, and reads go on" {
     serve_start --timeout 1s
     ask --json '{"name":"a/b","keep":true,"holder":null}' /v1/claims
@@ -344,6 +376,9 @@ time.sleep(600)' "$T/ledger.db" "$T/locked"
             assert_code 200
             assert_output_has "was removed while it was in use"
         fi
+        ask /readyz
+        assert_code 503
+        assert_output_has "was removed while it was in use"
         for body in '{}' "{\"mode\":\"required\",\"port\":$port}"; do
             ask --json "$body" /v1/claims
             assert_code 503

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The errors, statements, transactions and queries of a SQLite ledger. Values are bound, never spliced. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -206,6 +208,22 @@ static dibs_status check_log(struct sqlite_store *self, dibs_err *err)
         return sqlite_removed(self, "its log", err);
     self->log_inode = st.st_ino;
     return DIBS_OK;
+}
+
+static dibs_status writable(struct store *store, dibs_err *err)
+{
+    struct sqlite_store *self = sqlite_of(store);
+
+    sqlite_set_deadline(self, 0);
+    if (self->access != SQLITE_WRITES) { /* it may be by now */
+        dibs_status s = sqlite_reopen(self, err);
+
+        if (s != DIBS_OK || self->access != SQLITE_WRITES)
+            return s != DIBS_OK ? s : sqlite_refuse_writing(self, err);
+    }
+    if (faccessat(AT_FDCWD, self->path, W_OK, AT_EACCESS) != 0)
+        return sqlite_os_error(self, "cannot write it", errno, err);
+    return check_log(self, err);
 }
 
 /* Begin on the file that the path names now. A salvage replaces the file while it holds the write lock: a
@@ -615,5 +633,6 @@ const struct store_ops store_sqlite_ops = {
     .count = count,
     .trim = trim,
     .health = health,
+    .writable = writable,
     .salvage = sqlite_salvage,
 };
