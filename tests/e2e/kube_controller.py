@@ -698,7 +698,15 @@ def case_refused(world):
     world.register()
     many = {"allocations": [{"name": f"p{i}", "env": f"P{i}", "count": 64} for i in range(8)]}
     world.create(pod("there"), "greedy")
-    codes = collections.Counter(world.call("POST", world.path("Pod", "greedy"), pod("there", many))[0] for _ in range(20))
+    codes = collections.Counter()
+
+    def post():
+        codes[world.call("POST", world.path("Pod", "greedy"), pod("there", many))[0]] += 1
+    at_once = [threading.Thread(target=post) for _ in range(20)]
+    for one in at_once:
+        one.start()
+    for one in at_once:
+        one.join()
     assert codes == {409: 4, 403: 16}, codes  # AlreadyExists, and beyond the quota of 2,500
     world.arrive(1 + 4 * 8 * 64)
     for i in range(4):

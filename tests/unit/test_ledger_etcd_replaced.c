@@ -135,12 +135,31 @@ static void a_survivor_has_a_lease_in_the_new_etcd_before_it_claims_there(void *
     close_pair(&p);
 }
 
+/* Nobody has made the ledger again before it. */
+static void a_survivor_writes_the_header_of_an_etcd_that_has_none(void **state)
+{
+    struct t_ledger *t = *state;
+
+    NEED_ETCD();
+    struct ledger *survivor = server(t, "a");
+    make_pool(t, survivor, "everywhere", (dibs_range){ FIRST, FIRST + 199 });
+    member_lose_data(shared, 0);
+    UNTIL(ledger_pool_get(survivor, T_CALL(t, survivor), "everywhere", &(dibs_pool){ 0 }, NULL) ==
+          DIBS_NOT_FOUND);
+    make_pool(t, survivor, "everywhere", (dibs_range){ FIRST, FIRST + 199 });
+    struct ledger *fresh = host(t, "c");
+    assert_true(ledger_salt(fresh) == ledger_salt(survivor));
+    ledger_close(fresh);
+    ledger_close(survivor);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(survivors_follow_an_etcd_whose_revision_went_back),
         CASE(survivors_follow_another_cluster_with_a_higher_revision),
         CASE(a_survivor_has_a_lease_in_the_new_etcd_before_it_claims_there),
+        CASE(a_survivor_writes_the_header_of_an_etcd_that_has_none),
     };
 
     return cmocka_run_group_tests(tests, shared_open_one, shared_close);
