@@ -135,6 +135,34 @@ static void a_survivor_has_a_lease_in_the_new_etcd_before_it_claims_there(void *
     close_pair(&p);
 }
 
+/* It has no lease and no tail that could be missing, as a replica of the webhook: only its watch sees that
+ * the revisions began again. Later they are where they were, and nothing else differs. */
+static void an_idle_process_that_never_committed_reads_the_new_etcd(void **state)
+{
+    struct t_ledger *t = *state;
+    dibs_claim out = { 0 };
+
+    NEED_ETCD();
+    struct ledger *writer = host(t, "a");
+    struct ledger *idle = host(t, "b");
+    make_pool(t, writer, "everywhere", (dibs_range){ FIRST, FIRST + 199 });
+    for (uint16_t i = 0; i < OLD_COMMITS; i++)
+        ASSERT_OK(claim_port(t, writer, (uint16_t) (FIRST + i), &out), &t->err);
+    ASSERT_OK(ledger_start_background(idle, &t->err), &t->err);
+    assert_int_equal(claim_port(t, idle, FIRST, &out), DIBS_TAKEN);
+    ledger_close(writer);
+    member_lose_data(shared, 0);
+    UNTIL((ledger_take_notices(idle), store(idle)->is_cut));
+    struct ledger *fresh = host(t, "c");
+    make_pool(t, fresh, "everywhere", (dibs_range){ FIRST, FIRST + 199 });
+    for (uint16_t i = 0; i < OLD_COMMITS + 10; i++)
+        ASSERT_OK(claim_port(t, fresh, (uint16_t) (FIRST + 100 + i), &out), &t->err);
+    ledger_close(fresh);
+    ASSERT_OK(claim_port(t, idle, FIRST, &out), &t->err);
+    assert_int_equal(claim_port(t, idle, FIRST + 100, &out), DIBS_TAKEN);
+    ledger_close(idle);
+}
+
 /* Nobody has made the ledger again before it. */
 static void a_survivor_writes_the_header_of_an_etcd_that_has_none(void **state)
 {
@@ -159,6 +187,7 @@ int main(void)
         CASE(survivors_follow_an_etcd_whose_revision_went_back),
         CASE(survivors_follow_another_cluster_with_a_higher_revision),
         CASE(a_survivor_has_a_lease_in_the_new_etcd_before_it_claims_there),
+        CASE(an_idle_process_that_never_committed_reads_the_new_etcd),
         CASE(a_survivor_writes_the_header_of_an_etcd_that_has_none),
     };
 
