@@ -312,10 +312,11 @@ has_a_claim() {
 }
 
 @test "INV-11: a release returns after one timeout when the daemon does not answer" {
+    local daemon
     is_served || dibs_serve
     ok get web
     ok claim other
-    local daemon=$(tail -1 "$T/started")
+    daemon=$(tail -1 "$T/started")
     kill -STOP "$daemon"
     before=$(date +%s%N)
     refused 6 release web other --timeout 1s
