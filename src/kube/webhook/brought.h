@@ -20,10 +20,10 @@ dibs_status brought_read(const struct installation *installation, const struct r
 void brought_done(struct brought *brought);
 /* Keep the id that the pod brings when this is a repeated admission of the same creation; otherwise draw a
  * new one. A named pod is identified by its name; for others a new claim is always safe. */
-dibs_status brought_choose_id(dibs *theirs, const struct allocation *allocation, dibs_err *err);
+dibs_status brought_choose_id(dibs *handle, const struct allocation *allocation, dibs_err *err);
 /* Let the name of a new claim remember the number that the pod brings for it, which it then gets if that is
  * free (INV-7): of a pod that lives it is not. `brought` may be NULL. */
-dibs_status brought_remember(dibs *theirs, const struct brought *brought, const char *claim, dibs_err *err);
+dibs_status brought_remember(dibs *handle, const struct brought *brought, const char *claim, dibs_err *err);
 /* Claim exactly what the pod brings, for a pod that asks for nothing else. TAKEN: another pod has it, or may
  * still have it. */
 dibs_status brought_claim(dibs *handle, const struct allocation *allocation, dibs_err *err);
