@@ -139,8 +139,10 @@ block() {
     printed --namespace ports --start-port 21000 --port-range 50 >"$T/printed"
     install_py tls "$T/printed" "$T/volumes/tls"
     mv "$T/volumes/tls/installation" "$T/volumes/installation/"
-    chmod 0440 "$T/volumes/installation/installation"
-    chgrp 65532 "$T/volumes/installation/installation" # fsGroup
+    for file in installation/installation tls/tls.key; do
+        chmod 0440 "$T/volumes/$file" # defaultMode
+        chgrp 65532 "$T/volumes/$file" # fsGroup
+    done
     cd "$T/volumes/tls"
     cmp bundle ca.crt
     openssl verify -x509_strict -purpose sslserver -verify_hostname dibs-webhook.ports.svc -CAfile bundle tls.crt
@@ -151,7 +153,6 @@ block() {
     assert_status 0
     local port
     port=$("$DIBS_TEST_SUPPORT/free_port.py")
-    chmod 0644 tls.key # in a pod it is its group's
     container Deployment/dibs-webhook /mnt
     start_alone "${WORDS[@]/#--listen=*/--listen=127.0.0.1:$port}" 2>"$T/webhook.log"
     curl=(curl -sf --noproxy '*' --max-time 10 --cacert "$T/volumes/tls/bundle" --resolve "dibs-webhook.ports.svc:$port:127.0.0.1")
