@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks settings, ledger, host and claims, and gives advice for every finding. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -421,19 +422,26 @@ dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx,
     uint64_t cursor = 0;
 
     d.call.deadline_ms = 0; /* no common deadline: each transaction has its own timeout */
-    /* Do not open a ledger whose file was removed: that would make a new one, which the daemon would use. */
-    if (!fix && ledger_tail(handle_ledger(handle), &d.call, &seq, &cursor, &lost) != DIBS_OK) {
+    if (ledger_is_shared(handle_ledger(handle))) {
+        check_settings(&d);
+        doctor_check_cluster(&d);
+        examine(&d, false);
+        return DIBS_OK;
+    }
+    /* Do not open a ledger whose file or log was removed: that would make new ones, which the daemon would
+     * use. */
+    dibs_status s = ledger_tail(handle_ledger(handle), &d.call, &seq, &cursor, &lost);
+    bool is_removed =
+        s == DIBS_OK
+            ? ledger_writable(handle_ledger(handle), &lost) != DIBS_OK && lost.trouble == DIBS_TROUBLE_DAMAGED
+            : access(strchr(d.settings->ledger, ':') + 1, F_OK) != 0 && errno == ENOENT;
+    if (is_removed || (s != DIBS_OK && !fix)) {
         check_settings(&d);
         say_unusable(&d, &lost);
         check_host(&d);
         return DIBS_OK;
     }
-    if (!ledger_is_shared(handle_ledger(handle))) /* check a file with a handle of its own */
-        return dibs_doctor(&handle->to->settings, fix, fn, ctx, err);
-    check_settings(&d);
-    doctor_check_cluster(&d);
-    examine(&d, false);
-    return DIBS_OK;
+    return dibs_doctor(d.settings, fix, fn, ctx, err); /* it checks a file with that handle */
 }
 
 dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err)
