@@ -38,7 +38,8 @@ struct launch_claims {
 /* Claim all of them or none. The handle must be open. */
 dibs_status launch_claim(const struct launch_claims *claims, dibs_err *err);
 /* Release the claims of a command that has ended; kept and leased ones stay. If it never ran, the claims
- * made for it end as well (D19). A claim that cannot be released now is reaped later, unless it is kept (INV-11). */
+ * made for it end as well (D19). A claim that cannot be released now is reaped later, unless it is kept
+ * (INV-11). */
 void launch_release(const struct launch_claims *claims, bool has_run);
 /* Set exit code and error of a command that could not run. */
 dibs_status launch_not_run(struct cli *cli, const char *command, int failed, dibs_err *err);

@@ -6,16 +6,16 @@
 #include "kube/controller/inventory.h"
 
 /* Fill the object, which is zero but for its uid. False: out of memory. */
-bool inventory_object_read(struct inventory *inventory, struct inventory_object *object, const char *kind,
-                           const jsonr_value *json);
+bool inventory_object_read(struct inventory *inv, struct inventory_object *o, const char *kind,
+                           const jsonr_value *object);
 /* Forget all that the object uses; its id stays. */
-void inventory_object_clear(struct inventory_object *object);
-void inventory_object_free(struct inventory_object *object); /* NULL is fine */
+void inventory_object_clear(struct inventory_object *o);
+void inventory_object_free(struct inventory_object *o); /* NULL is fine */
 DEFINE_AUTO(struct inventory_object, inventory_object_free)
 /* Add a hash to what the object uses. False: out of memory. */
-bool inventory_object_use(struct inventory_object *object, uint64_t hash);
+bool inventory_object_use(struct inventory_object *o, uint64_t hash);
 /* Hash everything the inventory uses of an object: most changes concern only a pod's status. */
-uint64_t inventory_object_digest(const struct inventory_object *object);
+uint64_t inventory_object_digest(const struct inventory_object *o);
 
 /* Hash the id of a pod. A finished pod has another hash: it has no claims any more, but it arrived. */
 uint64_t inventory_id_hash(const char *principal, const char *id, bool is_finished);

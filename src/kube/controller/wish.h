@@ -12,7 +12,7 @@ struct wish {
 };
 
 /* Write the claim as it belongs in the pool. */
-void wish_claim(const struct wish *wish, const char *pool, dibs_claim *out);
+void wish_claim(const struct wish *wish, const char *pool, dibs_claim *c);
 /* Write the name of a number used without a claim. */
 void wish_number_name(const struct wish *wish, char out[DIBS_NAME_MAX + 1]);
 #endif
