@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the project of a directory, and the group of its names. It reads git's files and does not run git:
- * git may be missing, costs milliseconds, and can run commands of a hostile checkout. */
+/* Finds the project of a directory, the group of its names, and what its manifest may set. It reads git's
+ * files and does not run git: git may be missing, costs milliseconds, and can run commands of a hostile
+ * checkout. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,4 +173,19 @@ dibs_status dibs_name_resolve(const dibs_project *project, const char *text, cha
     if (s == DIBS_OK)
         (void) text_copy(out, DIBS_NAME_MAX + 1, name);
     return s;
+}
+
+/* A checkout must not redirect its user to another ledger or daemon, weaken durability, or rename the host.
+ * Its group is no setting: it depends on branch and directory. */
+bool dibs_setting_is_for_projects(dibs_setting setting)
+{
+    static const bool are[DIBS_SETTING_COUNT] = {
+        [DIBS_SET_RANGE] = true,         [DIBS_SET_POOL] = true,
+        [DIBS_SET_BAND] = true,          [DIBS_SET_ORDER] = true,
+        [DIBS_SET_COOLDOWN] = true,      [DIBS_SET_TTL] = true,
+        [DIBS_SET_TIMEOUT] = true,       [DIBS_SET_ALLOW_EPHEMERAL] = true,
+        [DIBS_SET_ALLOW_BLOCKED] = true,
+    };
+
+    return (unsigned) setting < DIBS_SETTING_COUNT && are[setting];
 }

@@ -394,21 +394,6 @@ static dibs_status read_environment(dibs_settings *s, dibs_err *err)
     return status;
 }
 
-/* A checkout must not redirect its user to another ledger or daemon, weaken durability, or rename the host.
- * Its group is no setting: it depends on branch and directory. */
-bool dibs_setting_is_for_projects(dibs_setting setting)
-{
-    static const bool are[DIBS_SETTING_COUNT] = {
-        [DIBS_SET_RANGE] = true,         [DIBS_SET_POOL] = true,
-        [DIBS_SET_BAND] = true,          [DIBS_SET_ORDER] = true,
-        [DIBS_SET_COOLDOWN] = true,      [DIBS_SET_TTL] = true,
-        [DIBS_SET_TIMEOUT] = true,       [DIBS_SET_ALLOW_EPHEMERAL] = true,
-        [DIBS_SET_ALLOW_BLOCKED] = true,
-    };
-
-    return is_setting(setting) && are[setting];
-}
-
 static dibs_status read_project(dibs_settings *s, const dibs_project_file *project, dibs_err *err)
 {
     dibs_status status = DIBS_OK;
