@@ -1342,6 +1342,9 @@ def case_storm(world):
     # What was admitted and never came to be stays for the minute that it is pending.
     is_over = (lambda: not world.claims()) if LONG else (lambda: not [c for c in world.claims() if not c["holder"]])
     until("nothing is left", is_over, 240 if LONG else PATIENCE_S)
+    # Every port was claimed before its pod existed: there was nothing to report.
+    faults = [e for e in world.order(dump="events") if e["type"] == "Warning"]
+    assert not faults, [(e["reason"], e["involvedObject"]["name"], e["message"]) for e in faults[:5]]
 
 
 def case_absent(world):

@@ -26,8 +26,8 @@ static const struct {
     { "ReplicaSet", "apps", "v1", "replicasets" },
     { "DaemonSet", "apps", "v1", "daemonsets" },
     { "Job", "batch", "v1", "jobs" },
-    { "JobSet", "jobset.x-k8s.io", NULL, "jobsets" },
     /* Other projects' resources use the version that the API server prefers. */
+    { "JobSet", "jobset.x-k8s.io", NULL, "jobsets" },
     { "LeaderWorkerSet", "leaderworkerset.x-k8s.io", NULL, "leaderworkersets" },
     { "RoleBasedGroup", "workloads.x-k8s.io", NULL, "rolebasedgroups" },
     { "RoleInstanceSet", "workloads.x-k8s.io", NULL, "roleinstancesets" },
