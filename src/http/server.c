@@ -84,7 +84,8 @@ static struct MHD_Daemon *start(struct http_engine *engine, const char *cert_pem
         { MHD_OPTION_UNESCAPE_CALLBACK, CALLBACK(leave_escapes, engine) },
         { MHD_OPTION_NOTIFY_COMPLETED, CALLBACK(request_completed, engine) },
         { MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, NULL },
-        { MHD_OPTION_CONNECTION_LIMIT, (intptr_t) server->limits.max_connections, NULL },
+        { MHD_OPTION_CONNECTION_LIMIT, (intptr_t) (server->limits.max_connections + HTTP_RESERVED_MAX),
+          NULL },
         { MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL },
         { MHD_OPTION_END, 0, NULL },
     };
@@ -224,23 +225,24 @@ static void listener_close(struct http_listener *listener)
     free(listener);
 }
 
-dibs_status http_listen(struct http_server *server, int fd, void *user, bool is_tls, dibs_err *err)
+dibs_status http_listen(struct http_server *server, int fd, void *user, unsigned flags, dibs_err *err)
 {
-    if (is_tls && !server->tls)
+    if ((flags & HTTP_TLS) && !server->tls)
         return err_set(err, DIBS_INVALID, "TLS needs a certificate");
     AUTO(free_auto) struct http_listener *listener = calloc(1, sizeof *listener);
-    int flags = fcntl(fd, F_GETFL);
+    int modes = fcntl(fd, F_GETFL);
 
     if (!listener)
         return err_set(err, DIBS_FAILURE, "HTTP server: out of memory");
     /* Nonblocking: the client may be gone before accept(). */
-    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
+    if (modes < 0 || fcntl(fd, F_SETFL, modes | O_NONBLOCK) != 0)
         return err_set(err, DIBS_FAILURE, "descriptor %d is no listening socket", fd);
     *listener = (struct http_listener){
         .source = { .fd = fd, .ready = listener_ready },
         .server = server,
         .user = user,
-        .is_tls = is_tls,
+        .is_tls = (flags & HTTP_TLS) != 0,
+        .is_reserved = (flags & HTTP_RESERVED) != 0,
     };
     dibs_status s = loop_add(server->loop, &listener->source, server->is_paused ? 0 : EPOLLIN, err);
 

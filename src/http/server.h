@@ -80,9 +80,11 @@ dibs_status http_open(struct loop *loop, const struct http_limits *limits, const
 /* End every connection at once: abandoned() for open requests, disconnected() for all. NULL is fine. */
 void http_close(struct http_server *server);
 
+/* HTTP_RESERVED: its clients count for no user, and find a place when all others are taken. */
+enum { HTTP_TLS = 1, HTTP_RESERVED = 2 };
 /* Listen on `fd` (Unix or TCP), which the server owns on success; connected() gets `user`. INVALID: TLS
  * without http_set_tls(). */
-dibs_status http_listen(struct http_server *server, int fd, void *user, bool is_tls, dibs_err *err);
+dibs_status http_listen(struct http_server *server, int fd, void *user, unsigned flags, dibs_err *err);
 /* Set certificate and key as PEM texts. May be repeated: new connections use the new ones. On failure
  * (INVALID: not a certificate and its key) nothing changes. */
 dibs_status http_set_tls(struct http_server *server, const char *cert_pem, const char *key_pem,

@@ -21,32 +21,37 @@ enum {
 
 /* Callers over TCP have no uid; this one belongs to no user. */
 #define UID_OF_TCP UINT32_MAX
+/* And this one no client of another listener: whoever can be many users must not keep administrators out. */
+#define UID_OF_RESERVED (1ull + UINT32_MAX)
 
+#define TOO_MANY                                                                \
+    "{\"type\":\"about:blank\",\"title\":\"Too Many Requests\",\"status\":429," \
+    "\"detail\":\"too many connections of this user are open\",\"code\":6}\n"
 static const char too_many[] =
     "HTTP/1.1 429 Too Many Requests\r\nContent-Type: " HTTP_PROBLEM_TYPE "\r\nRetry-After: 1\r\n"
-    "Connection: close\r\n\r\n"
-    "{\"type\":\"about:blank\",\"title\":\"Too Many Requests\",\"status\":429,"
-    "\"detail\":\"too many connections of this user are open\",\"code\":6}\n";
+    "Connection: close\r\nContent-Length: 127\r\n\r\n" TOO_MANY;
+_Static_assert(sizeof TOO_MANY - 1 == 127, "the length in the text above");
 _Static_assert(DIBS_UNAVAILABLE == 6, "the code in the text above");
 
 /* Accept connections (EPOLLIN), or none (0) until a connection ends or until `again_ms`. */
-static void set_accepting(struct http_server *server, uint32_t events, int64_t again_ms)
+static void set_accepting(struct http_server *server, uint32_t events, int64_t again_ms, bool is_for_all)
 {
     server->is_paused = events == 0;
     server->accept_again_ms = again_ms;
     for (struct http_listener *l = TAILQ_FIRST(&server->listeners); l; l = TAILQ_NEXT(l, link))
-        loop_change(server->loop, &l->source, events);
+        if (is_for_all || !l->is_reserved)
+            loop_change(server->loop, &l->source, events);
 }
 
 void accept_resume(struct http_server *server)
 {
     if (server->is_paused)
-        set_accepting(server, EPOLLIN, INT64_MAX);
+        set_accepting(server, EPOLLIN, INT64_MAX, true);
 }
 
 /* ---- accounts ---- */
 
-static struct http_account *find(const struct http_server *server, uint32_t uid)
+static struct http_account *find(const struct http_server *server, uint64_t uid)
 {
     struct http_account *account = TAILQ_FIRST(&server->accounts);
 
@@ -113,7 +118,7 @@ static bool evict(struct http_request *r)
 }
 
 /* Count one more connection of the uid. NULL: it has too many, and none is idle; or out of memory. */
-static struct http_account *join(struct http_server *server, uint32_t uid)
+static struct http_account *join(struct http_server *server, uint64_t uid)
 {
     struct http_account *account = find(server, uid);
     bool is_unknown = server->limits.max_unknown > 0 && uid == UID_OF_TCP;
@@ -150,7 +155,7 @@ bool http_identify(struct http_request *r, uint32_t uid)
     return true;
 }
 
-static uint32_t uid_of(const struct http_server *server, int fd)
+static uint64_t uid_of(const struct http_server *server, int fd)
 {
     struct ucred peer = { .uid = UID_OF_TCP };
     socklen_t size = sizeof peer;
@@ -179,11 +184,11 @@ void http_client_address(const struct http_request *r, char out[DIBS_ADDRESS_TEX
 /* ---- connections ---- */
 
 /* Stop accepting until a connection has ended, which an idle one does at once. */
-static void make_room(struct http_server *server)
+static void make_room(struct http_server *server, bool is_reserved)
 {
     bool is_made = evict(find_idle(server, NULL));
 
-    set_accepting(server, 0, is_made ? INT64_MAX : clock_monotonic_ms() + idle_ms(server));
+    set_accepting(server, 0, is_made ? INT64_MAX : clock_monotonic_ms() + idle_ms(server), is_reserved);
 }
 
 void listener_ready(loop_source *source, uint32_t events)
@@ -191,23 +196,26 @@ void listener_ready(loop_source *source, uint32_t events)
     struct http_listener *listener = (struct http_listener *) source;
     struct http_server *server = listener->server;
 
+    size_t max = server->limits.max_connections + (listener->is_reserved ? HTTP_RESERVED_MAX : 0);
+
     (void) events;
     for (int i = 0; i < ACCEPTS_A_TURN; i++) {
-        if (server->n_connections >= server->limits.max_connections) {
+        if (server->n_connections >= max) {
             if (i == 0) /* a client waits for sure */
-                make_room(server);
+                make_room(server, listener->is_reserved);
             return;
         }
         AUTO(fd_auto) int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-                set_accepting(server, 0, clock_monotonic_ms() + NO_DESCRIPTOR_MS);
+                set_accepting(server, 0, clock_monotonic_ms() + NO_DESCRIPTOR_MS, true);
             if (errno == EAGAIN || server->is_paused)
                 return;
             continue; /* the client is gone already */
         }
-        struct http_account *account = join(server, uid_of(server, fd));
+        struct http_account *account =
+            join(server, listener->is_reserved ? UID_OF_RESERVED : uid_of(server, fd));
 
         if (account)
             connection_add(server, fd_take(&fd), listener, account);

@@ -23,7 +23,7 @@ struct http_listener {
     loop_source source;
     struct http_server *server;
     void *user;
-    bool is_tls;
+    bool is_tls, is_reserved;
     TAILQ_ENTRY(http_listener) link;
 };
 
@@ -76,7 +76,7 @@ struct http_request {
 
 /* The connections of one uid, while it has any. */
 struct http_account {
-    uint32_t uid;
+    uint64_t uid;        /* above UINT32_MAX: clients of reserved listeners */
     size_t n, n_leaving; /* connections, and those of them that leave */
     size_t n_large;      /* of their large requests */
     TAILQ_ENTRY(http_account) link;
@@ -106,6 +106,8 @@ struct http_server {
     bool is_stopping;
     char trouble[256]; /* last message of libmicrohttpd */
 };
+
+enum { HTTP_RESERVED_MAX = 64 }; /* connections to reserved listeners above max_connections */
 
 /* server_connection.c */
 /* Add an accepted connection, which counts for the account. */

@@ -120,7 +120,7 @@ dibs_status endpoint_listen(struct endpoint *endpoint, const char *address, bool
     (void) snprintf(any, sizeof any, "*%s", address);
     dibs_status s = socket_open_tcp(address[0] == ':' ? any : address, false, &fd, err);
     if (s == DIBS_OK)
-        s = http_listen(endpoint->http, fd, NULL, is_tls, err);
+        s = http_listen(endpoint->http, fd, NULL, is_tls ? HTTP_TLS : 0, err);
     if (s == DIBS_OK)
         (void) fd_take(&fd);
     return s;

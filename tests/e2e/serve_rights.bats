@@ -267,6 +267,27 @@ END
     wait_until 10 is_free
 }
 
+@test "a container's root takes the places of the host's root, and none of the administrators'" {
+    sandbox_start --pid --mount-proc
+    cat >"$T/many.py" <<'END'
+import resource, socket, sys, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (2048, 2048))
+clients = []
+for _ in range(1024):
+    clients.append(socket.socket(socket.AF_UNIX))
+    clients[-1].connect(sys.argv[1])
+    clients[-1].sendall(b"GET /v1/events?since=99999&wait=60s HTTP/1.1\r\nHost: dibs\r\n\r\n")
+print("all", flush=True)
+time.sleep(600)
+END
+    start_in_sandbox "$SANDBOX" python3 "$T/many.py" "$SOCKET" >"$T/many"
+    wait_until 20 grep -q all "$T/many"
+    is_full() { DIBS_SOCKET=$SOCKET run dibs ls && [[ $output = *"too many requests"* ]]; }
+    wait_until 10 is_full
+    DIBS_SOCKET=$ADMIN run dibs claim
+    assert_status 0
+}
+
 @test "at the quota's limit what makes no claim more still goes through" {
     serve_stop
     SOCKET_DIR=$PUBLIC serve_start --quota 3

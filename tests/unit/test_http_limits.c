@@ -187,6 +187,36 @@ static void more_connections_than_allowed_wait_their_turn(void **state)
     w_close(w);
 }
 
+static void a_reserved_listener_has_places_when_all_others_are_taken(void **state)
+{
+    struct world *w = w_open(&(struct http_limits){ .max_connections = 2, .max_per_user = 2 });
+    const struct sockaddr_un any = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct client *c[4] = { c_open(w), c_open(w), c_open(w) };
+
+    (void) state;
+    c_send(w, c[0], GET("/later"));
+    c_send(w, c[1], GET("/later"));
+    c_send(w, c[2], GET("/x"));
+    W_UNTIL(w, w->n_held == 2);
+    assert_int_equal(bind(fd, (const struct sockaddr *) &any, sizeof any.sun_family), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    w->address_size = sizeof w->address;
+    assert_int_equal(getsockname(fd, (struct sockaddr *) &w->address, &w->address_size), 0);
+    ASSERT_OK(http_listen(w->server, fd, w, HTTP_RESERVED, &w->err), &w->err);
+    c[3] = c_open(w);
+    c_expect(w, c[3], GET("/x"), "GET /x []");
+    assert_false(c_has(c[2], "GET"));
+    while (w->n_held > 0)
+        w_answer(w->held[--w->n_held], 200, "done");
+    c_close(c[0]);
+    c_close(c[1]);
+    W_UNTIL(w, c_has(c[2], "GET /x []"));
+    c_close(c[2]);
+    c_close(c[3]);
+    w_close(w);
+}
+
 /* ---- idle connections ---- */
 
 /* A connection is idle after a thirtieth of this. */
@@ -522,6 +552,7 @@ int main(void)
         cmocka_unit_test(a_client_that_does_not_read_its_answer_is_disconnected),
         cmocka_unit_test(a_request_under_work_may_take_its_time),
         cmocka_unit_test(more_connections_than_allowed_wait_their_turn),
+        cmocka_unit_test(a_reserved_listener_has_places_when_all_others_are_taken),
         cmocka_unit_test(an_idle_connection_is_closed_for_one_that_waits),
         cmocka_unit_test(the_user_with_the_most_connections_loses_an_idle_one),
         cmocka_unit_test(a_user_at_the_limit_loses_an_idle_connection_of_its_own),

@@ -310,7 +310,9 @@ static void disconnected(void *ctx, void *peer)
 
 dibs_status api_listen(struct api *api, int fd, enum caller_listener listener, dibs_err *err)
 {
-    return http_listen(api->server, fd, (void *) (uintptr_t) listener, listener == CALLER_TCP, err);
+    unsigned flags = listener == CALLER_TCP ? HTTP_TLS : listener == CALLER_ADMIN ? HTTP_RESERVED : 0;
+
+    return http_listen(api->server, fd, (void *) (uintptr_t) listener, flags, err);
 }
 
 struct http_server *api_http(const struct api *api)
