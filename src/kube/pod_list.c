@@ -15,18 +15,13 @@
 #include "codec/wire.h"
 #include "kube/client/informer.h"
 #include "kube/controller/inventory.h"
+#include "kube/controller/known.h"
 
 #include "base/banned.h"
 
 #define SERVICE "dibs-controller:metrics"
 
 enum { LIST_MS = 60000, CLAIMS_MS = 10000, PODS = 0 };
-
-/* A claim of the ledger, by inventory_claim_hash(). */
-struct known {
-    struct hash_table_item item;
-    bool is_pending;
-};
 
 /* A claim without a pod. */
 struct alone {
@@ -91,16 +86,10 @@ static void add_claim(struct listing *l, const dibs_claim *claim)
 {
     bool is_shown =
         !l->ns[0] || (strncmp(claim->principal, "ns:", 3) == 0 && strcmp(claim->principal + 3, l->ns) == 0);
-    struct known *k = calloc(1, sizeof *k);
     char words[512];
+    bool is_new = false;
 
-    if (!k || !hash_table_add(&l->known, &k->item,
-                              inventory_claim_hash(claim->principal, claim->name, claim->port))) {
-        free(k);
-        l->is_lost = true;
-        return;
-    }
-    k->is_pending = pod_words_is_pending(claim);
+    l->is_lost = l->is_lost || !known_note(&l->known, claim, 1, 0, &is_new);
     if (is_shown && pod_words_owner(claim, words, sizeof words) && !inventory_has_pod(&l->inventory, claim))
         add_alone(l, claim);
 }
@@ -152,12 +141,11 @@ static const char *state_of(const struct listing *l, const struct inventory_obje
     if (!l->is_known)
         return "assigned";
     for (size_t i = 0; i < o->n_claims; i++) {
-        const struct known *k = (const struct known *) hash_table_first(
-            &l->known, inventory_claim_hash(o->principal, o->claims[i].name, o->claims[i].port));
+        const struct known *k = known_of(&l->known, o->principal, o->claims[i].name, o->claims[i].port);
 
         if (!k)
             return "lost";
-        is_pending = is_pending || k->is_pending;
+        is_pending = is_pending || k->over_ms != 0;
     }
     return is_pending ? "pending" : "claimed";
 }
@@ -275,12 +263,6 @@ static dibs_status list_claims(struct listing *l, struct kubeapi *api, dibs_err 
     return s;
 }
 
-static void free_known(void *ctx, struct hash_table_item *item)
-{
-    (void) ctx;
-    free((struct known *) item);
-}
-
 static void listing_done(struct listing *l)
 {
     for (struct alone *a = l->alone, *next = NULL; a; a = next) {
@@ -289,7 +271,7 @@ static void listing_done(struct listing *l)
         free(a);
     }
     free(l->rows);
-    hash_table_each(&l->known, free_known, NULL);
+    known_forget(&l->known, 0);
     hash_table_done(&l->known);
     inventory_done(&l->inventory);
 }

@@ -69,8 +69,6 @@ void inventory_drop(struct inventory *inventory, const jsonr_value *object);
 void inventory_begin(struct inventory *inventory, unsigned source);
 void inventory_end(struct inventory *inventory, unsigned source);
 
-/* Hash "NAME/PORT". A claim that left its name for another number already has that form. */
-uint64_t inventory_claim_hash(const char *principal, const char *name, uint16_t port);
 /* Return whether a living pod records the claim with this number. */
 bool inventory_has_pod(const struct inventory *inventory, const dibs_claim *claim);
 /* Return whether the pod with the id in the claim's name is finished or gone, so no admission waits for it.

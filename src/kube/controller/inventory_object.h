@@ -17,6 +17,8 @@ bool inventory_object_use(struct inventory_object *o, uint64_t hash);
 /* Hash everything the inventory uses of an object: most changes concern only a pod's status. */
 uint64_t inventory_object_digest(const struct inventory_object *o);
 
+/* Hash "NAME/PORT". A claim that left its name for another number already has that form. */
+uint64_t inventory_claim_hash(const char *principal, const char *name, uint16_t port);
 /* Hash the id of a pod. A finished pod has another hash: it has no claims any more, but it arrived. */
 uint64_t inventory_id_hash(const char *principal, const char *id, bool is_finished);
 /* Hash a name that a pod may refer to: of all numbers of a port, PORT and PORT.1 on, that of the first. */

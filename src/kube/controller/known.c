@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "kube/controller/known.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/grow.h"
@@ -10,6 +11,17 @@
 struct known *known_find(const struct hash_table *all, const char *principal, const char *name)
 {
     return (struct known *) hash_table_first(all, hash_table_hash(principal, name));
+}
+
+struct known *known_of(const struct hash_table *all, const char *principal, const char *name, uint16_t port)
+{
+    struct known *k = known_find(all, principal, name);
+    char moved[DIBS_NAME_MAX + 8] = "";
+
+    if (k && k->port == port)
+        return k;
+    (void) snprintf(moved, sizeof moved, "%s/%u", name, port);
+    return known_find(all, principal, moved);
 }
 
 struct known *known_note(struct hash_table *all, const dibs_claim *claim, uint64_t pass, int64_t now_ms,

@@ -19,6 +19,8 @@ struct known {
 };
 
 struct known *known_find(const struct hash_table *all, const char *principal, const char *name);
+/* Return the claim with that number, also if it has left its name and is called NAME/PORT; NULL: none. */
+struct known *known_of(const struct hash_table *all, const char *principal, const char *name, uint16_t port);
 /* Note the claim in this pass. *is_new: its id was not known. NULL: out of memory. */
 struct known *known_note(struct hash_table *all, const dibs_claim *claim, uint64_t pass, int64_t now_ms,
                          bool *is_new);

@@ -278,16 +278,6 @@ static void restore_missing(struct reconciler *r, struct inventory_object *o, st
     add_wish(r, (struct wish){ o, claim, claim->port, claim->protos });
 }
 
-/* Return whether the claim left its name, which then got another number, and lives on as NAME/PORT. */
-static bool has_moved(const struct reconciler *r, const struct inventory_object *o,
-                      const struct assigned_claim *claim)
-{
-    char name[DIBS_NAME_MAX + 8] = "";
-
-    (void) snprintf(name, sizeof name, "%s/%u", claim->name, claim->port);
-    return known_find(&r->known, o->principal, name) != NULL;
-}
-
 /* Report a pod that bypassed the webhook, or the ports of one that has just come. */
 static void report_pod(struct reconciler *r, struct inventory_object *o, bool is_confirmed)
 {
@@ -307,7 +297,8 @@ static void report_pod(struct reconciler *r, struct inventory_object *o, bool is
 /* Report a port that no signature proves. */
 static void report_unsigned(struct reconciler *r, struct inventory_object *o, struct assigned_claim *claim)
 {
-    if (r->now_ms < claim->again_ms || has_moved(r, o, claim) || is_first_look(r, claim))
+    if (r->now_ms < claim->again_ms || known_of(&r->known, o->principal, claim->name, claim->port) ||
+        is_first_look(r, claim))
         return;
     report(r, RECONCILE_UNSIGNED, o, claim->port,
            "Port %u is not the pod's: the ledger does not have it, and %s does not prove it; please recreate "
@@ -318,13 +309,9 @@ static void report_unsigned(struct reconciler *r, struct inventory_object *o, st
 /* Return whether the ledger has the number as a claim of the object. */
 static bool is_claimed(const struct reconciler *r, const struct inventory_object *o, uint16_t port)
 {
-    for (size_t i = 0; i < o->n_claims; i++) {
-        const struct known *k =
-            o->claims[i].port == port ? known_find(&r->known, o->principal, o->claims[i].name) : NULL;
-
-        if ((k && k->port == port) || (o->claims[i].port == port && has_moved(r, o, &o->claims[i])))
+    for (size_t i = 0; i < o->n_claims; i++)
+        if (o->claims[i].port == port && known_of(&r->known, o->principal, o->claims[i].name, port))
             return true;
-    }
     return false;
 }
 
@@ -341,8 +328,8 @@ static void check_claims(struct reconciler *r, struct inventory_object *o)
             restore_missing(r, o, claim);
         } else if (!k) {
             report_unsigned(r, o, claim);
-        } else if (k->port != claim->port && r->now_ms >= claim->again_ms && !has_moved(r, o, claim) &&
-                   !is_first_look(r, claim)) {
+        } else if (k->port != claim->port && r->now_ms >= claim->again_ms &&
+                   !known_of(&r->known, o->principal, claim->name, claim->port) && !is_first_look(r, claim)) {
             report(r, RECONCILE_DUPLICATE, o, claim->port,
                    "Port %u is no longer the pod's, which now has %u; please recreate it", claim->port,
                    k->port);
