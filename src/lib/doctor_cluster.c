@@ -150,8 +150,8 @@ static void check_node(struct doctor *d)
     if (s == DIBS_OK && n > 0)
         doctor_say(d, is_known ? DIBS_FINE : DIBS_NOTE, "etcd",
                    "nothing: it gets its number with the first claim",
-                   is_known ? "this host is one of %u that the ledger knows"
-                            : "this host is not among the %u that the ledger knows",
+                   is_known ? "this host is one of %u nodes of the ledger"
+                            : "this host is not among the %u nodes of the ledger",
                    is_known ? n : n - 1);
 }
 

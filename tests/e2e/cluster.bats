@@ -123,7 +123,7 @@ lacks_job() { ! has_job "$1"; }
     [ "$(grep -c 'member .*, etcd 3.*answers in' "$T/out")" -eq 3 ]
     [ "$(grep -c ', leads, ' "$T/out")" -eq 1 ]
     prints 'a majority answers in'
-    prints 'this host is one of 1 that the ledger knows'
+    prints 'this host is one of 1 nodes of the ledger'
     prints 'clock is'
     serve_stop # without the daemon its members are looked at all the same
     try doctor
