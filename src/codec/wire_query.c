@@ -312,19 +312,21 @@ static dibs_status read_binding(const char *text, dibs_binding out[DIBS_BINDINGS
 static dibs_status read_products(const char *proto, const struct wire_params *params, dibs_binding *out,
                                  size_t *n, dibs_err *err)
 {
-    char all[32] = "";
-    dibs_proto protos[PROTO_LIST_MAX] = { 0 };
-    const char *with = get(params, "with");
+    const char *const lists[] = { proto, get(params, "with") };
     const char *address = get(params, "address");
-    size_t n_protos = 0;
-
-    (void) snprintf(all, sizeof all, "%s%s%s", proto, with ? "," : "", with ? with : "");
-    dibs_status status = proto_list(all, protos, &n_protos, err);
+    dibs_status status = DIBS_OK;
 
     if (!address)
         address = "*";
     for (size_t i = 1; status == DIBS_OK && address; i++) {
-        status = bindings_add(address, protos, n_protos, out, n, err);
+        for (size_t k = 0; k < 2 && lists[k] && status == DIBS_OK; k++) {
+            dibs_proto protos[PROTO_LIST_MAX] = { 0 };
+            size_t n_protos = 0;
+
+            status = proto_list(lists[k], protos, &n_protos, err);
+            if (status == DIBS_OK)
+                status = bindings_add(address, protos, n_protos, out, n, err);
+        }
         address = params->get(params->ctx, "address", i);
     }
     return status;

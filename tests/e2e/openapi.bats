@@ -3,6 +3,7 @@
 load ../support/dibs
 load ../support/sandbox
 load ../support/serve
+load ../support/etcd
 
 setup() {
     dibs_setup
@@ -38,10 +39,22 @@ serve_all() {
     assert_output_has "operations"
 }
 
-@test "requests that are made from the description are answered as it says, valid and invalid ones" {
-    serve_all
-    run timeout 60 python3 "$BATS_TEST_DIRNAME/openapi_fuzz.py" "${DIBS_TEST_SEED:-$RANDOM}" "$(long_or 1000 30)" \
+# fuzz ROUNDS: DIBS_TEST_SEED repeats the requests of a run.
+fuzz() {
+    run timeout 60 python3 "$BATS_TEST_DIRNAME/openapi_fuzz.py" "${DIBS_TEST_SEED:-$RANDOM}" "$1" \
         "$ADMIN" "$SOCKET" "$TLS" "$T/cert.pem" "$TOKEN" "$LOOPBACK"
     assert_status 0
     assert_output_has "requests"
+}
+
+@test "requests that are made from the description are answered as it says, valid and invalid ones" {
+    serve_all
+    fuzz 30
+}
+
+@test "the same in a cluster" {
+    etcd_start 1
+    export DIBS_LEDGER=$ETCD_URL
+    serve_all
+    fuzz 12
 }

@@ -49,7 +49,7 @@ RULES = [
     "host '.*' is named twice", "the pool is called", "range .* does not match pool", "was used before, for another request",
     # what this daemon, this connection or this claim has
     "say which by its",
-    "no process can be seen over TCP", "no lease to renew", "a ledger that .* share", "is not in the valid range of pool", "lies outside the range",
+    "cannot be a host's name", "is this host: remove it", "no process can be seen over TCP", "no lease to renew", "a ledger that .* share", "is not in the valid range of pool", "lies outside the range",
 ]
 
 
@@ -193,7 +193,7 @@ def parameter_texts(parameter, is_spoilt):
     if name == "wait":  # a valid one may last for a minute
         value = dice.choice(["0s", "1ms", "20ms", "61s"])
     elif parameter["in"] == "path" and name == "which":
-        value = dice.choice(["-", make(schema, "token")])
+        value = dice.choice(["-", make(schema, "token"), dice.choice(KNOWN.get("token", ["-"]))])
     else:
         value = make(schema, name)
     if is_spoilt:
@@ -260,6 +260,8 @@ class Asked:
         value = agreed(make(schema)) if self.agrees else make(schema)
         if self.spoils and dice.random() < 0.6:
             value = spoil(value)
+        if self.oid == "transfer" and self.agrees and isinstance(value, dict):
+            value["keep"] = True
         if self.method == "PUT" and isinstance(value, dict) and "name" in value and dice.random() < 0.8:
             value["name"] = urllib.parse.unquote(self.target.split("/")[3])
         self.body = json.dumps(value).encode()

@@ -150,11 +150,13 @@ static dibs_status search_blocks(struct etcd_store *self, struct search *s, cons
 
 static dibs_status refuse(const dibs_claim *claim, const char *node, dibs_err *err)
 {
-    return err_set(
-        err, DIBS_TAKEN,
-        "port %u would change between host and cluster scope, and '%s' of %s%s%s has a claim on it: "
-        "release that first, or leave the port out of the pool's ranges",
-        claim->port, claim->name, claim->principal, node[0] ? " on host " : "", node);
+    bool is_named = claim->name[0] != '\0';
+
+    return err_set(err, DIBS_TAKEN,
+                   "port %u would change between host and cluster scope, and %s%s%s%s%s%s has a claim on it: "
+                   "release that first, or leave the port out of the pool's ranges",
+                   claim->port, is_named ? "'" : "", claim->name, is_named ? "' of " : "", claim->principal,
+                   node[0] ? " on host " : "", node);
 }
 
 static bool is_claimed_here(const struct etcd_store *self, const struct portbits *ports,
