@@ -290,3 +290,18 @@ END
     ok doctor
     prints 'No check sees a commit that was lost as a whole'
 }
+
+@test "slots that cannot be used beside claims that cannot be read are a loss that is reported" {
+    for n in 1 2 3; do ok claim --keep --port 1310$n; done # without names, so that events alone have the ports
+    sql 'DELETE FROM events WHERE port=13102; PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+    page=$(sql "SELECT rootpage FROM sqlite_schema WHERE name='claims'")
+    head -c 4096 /dev/zero | tr '\0' '\245' | dd of="$T/ledger.db" bs=4096 seek=$((page - 1)) conv=notrunc status=none
+    page=$(sql "SELECT rootpage FROM sqlite_schema WHERE name='slots'")
+    dd if=/dev/zero of="$T/ledger.db" bs=1 count=200 seek=$((page * 4096 - 200)) conv=notrunc status=none # their records
+    try doctor --fix
+    [ "$code" -eq 1 ]
+    prints 'not read to the end: claims, slots. How many more claims there were is not known'
+    refused 3 claim --port 13101
+    refused 3 claim --port 13103
+    ok claim --port 13102
+}

@@ -305,8 +305,10 @@ static dibs_status save_slot(struct salvage *r, sqlite3_stmt *stmt)
     uint64_t id = 0;
     uint64_t cursor = 0;
 
-    if (!sqlite_load_slot(stmt, &slot))
+    if (!sqlite_load_slot(stmt, &slot)) {
+        r->unread |= 1u << SLOTS; /* it may have been that of a lost claim */
         return DIBS_OK;
+    }
     if (slot.claim_id == 0) /* a cooling port */
         return r->store->ops->put(r->store, SLOTS, &slot, r->err);
     struct ledger_slot uncovered = slot;
