@@ -117,12 +117,14 @@ static dibs_status put_quota(struct step *step, const struct fact_record *quota,
     return step->store->ops->put(step->store, FACTS, &known, err);
 }
 
-dibs_status ledger_set_quotas(struct ledger *ledger, const struct call *call,
-                              const struct fact_record *quotas, size_t n, dibs_err *err)
+dibs_status ledger_set_quotas(struct ledger *ledger, const struct call *call, struct fact_record *quotas,
+                              size_t n, dibs_err *err)
 {
     struct comparing c = { .quotas = quotas, .n = n };
     dibs_status s = DIBS_OK;
 
+    if (n > 0)
+        qsort(quotas, n, sizeof *quotas, by_subject);
     for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, true, &s, err);) {
         c.n_obsolete = 0;
         s = step.store->ops->facts(step.store, find_obsolete, &c, err);

@@ -284,9 +284,9 @@ dibs_status ledger_fact(struct ledger *ledger, const struct call *call, struct f
  * TAKEN: it serves another one. */
 dibs_status ledger_serve(struct ledger *ledger, const struct call *call, const struct fact_record *cluster,
                          dibs_err *err);
-/* Replace the facts about namespaces by these, which are sorted by their subjects. */
-dibs_status ledger_set_quotas(struct ledger *ledger, const struct call *call,
-                              const struct fact_record *quotas, size_t n, dibs_err *err);
+/* Replace the facts about namespaces by these, which it sorts. */
+dibs_status ledger_set_quotas(struct ledger *ledger, const struct call *call, struct fact_record *quotas,
+                              size_t n, dibs_err *err);
 /* Count the caller's claims that have a name. */
 dibs_status ledger_count(struct ledger *ledger, const struct call *call, uint32_t *n, dibs_err *err);
 

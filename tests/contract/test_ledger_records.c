@@ -300,10 +300,9 @@ static uint32_t quota_of(struct t_ledger *t, const char *subject)
 static void quotas_are_those_of_the_last_list_alone(void **state)
 {
     struct t_ledger *t = *state;
-    static const struct fact_record first[] = { { .subject = "ns:a", .quota = 5 },
-                                                { .subject = "ns:b", .quota = 0 } };
-    static const struct fact_record second[] = { { .subject = "ns:b", .quota = 7 },
-                                                 { .subject = "ns:c", .quota = DIBS_PORT_MAX } };
+    struct fact_record first[] = { { .subject = "ns:a", .quota = 5 }, { .subject = "ns:b", .quota = 0 } };
+    struct fact_record second[] = { { .subject = "ns:b", .quota = 7 },
+                                    { .subject = "ns:c", .quota = DIBS_PORT_MAX } };
 
     ASSERT_OK(ledger_set_quotas(t->ledger, &t->call, first, 2, &t->err), &t->err);
     assert_int_equal(quota_of(t, "ns:a"), 5);
@@ -319,7 +318,7 @@ static void quotas_are_those_of_the_last_list_alone(void **state)
 static void a_ledger_serves_the_first_cluster_and_refuses_another(void **state)
 {
     struct t_ledger *t = *state;
-    const struct fact_record quota = { .subject = "ns:a", .quota = 5 };
+    struct fact_record quota = { .subject = "ns:a", .quota = 5 };
     const struct fact_record first = { .installation = "one" };
     const struct fact_record whole = { .installation = "one", .cluster = "uid-1" };
     const struct fact_record others[] = { { .installation = "two" },

@@ -48,11 +48,6 @@ static void add_quota(void *ctx, struct hash_table_item *item)
     memcpy(q->all[q->n++].subject, o->principal, sizeof o->principal);
 }
 
-static int by_subject(const void *a, const void *b)
-{
-    return strcmp(((const struct fact_record *) a)->subject, ((const struct fact_record *) b)->subject);
-}
-
 dibs_status controller_write_quotas(struct controller *c, dibs_err *err)
 {
     const struct source *source = &c->sources[SOURCE_NAMESPACES];
@@ -62,8 +57,6 @@ dibs_status controller_write_quotas(struct controller *c, dibs_err *err)
     if (source->is_incomplete || informer_status(source->informer)->state != INFORMER_KNOWN)
         return DIBS_OK;
     hash_table_each(&c->inventory.objects, add_quota, &q);
-    if (q.n > 0)
-        qsort(q.all, q.n, sizeof *q.all, by_subject);
     dibs_status s = q.is_lost ? err_set(err, DIBS_FAILURE, "reading quotas: out of memory")
                               : ledger_set_quotas(c->ledger.server.ledger, &call, q.all, q.n, err);
     free(q.all);
