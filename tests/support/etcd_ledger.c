@@ -58,6 +58,15 @@ dibs_status try_claim(struct t_ledger *t, struct ledger *ledger, const struct le
     return ledger_claim(ledger, T_CALL(t, ledger), &batch, out, &t->refusal, &t->err);
 }
 
+dibs_status claim_port(struct t_ledger *t, struct ledger *ledger, uint16_t port, dibs_claim *out)
+{
+    struct ledger_want want = t_want(NULL, "*");
+
+    want.candidates = &port;
+    want.n_candidates = 1;
+    return try_claim(t, ledger, &want, out);
+}
+
 dibs_claim must_claim(struct t_ledger *t, struct ledger *ledger, const struct ledger_want *want)
 {
     dibs_claim out = { 0 };

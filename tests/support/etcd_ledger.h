@@ -17,6 +17,8 @@ int open_case(void **state);
 int close_case(void **state);
 dibs_status try_claim(struct t_ledger *t, struct ledger *ledger, const struct ledger_want *want,
                       dibs_claim *out);
+/* Claim this port for any address. */
+dibs_status claim_port(struct t_ledger *t, struct ledger *ledger, uint16_t port, dibs_claim *out);
 dibs_claim must_claim(struct t_ledger *t, struct ledger *ledger, const struct ledger_want *want);
 void make_pool(struct t_ledger *t, struct ledger *ledger, const char *name, dibs_range range);
 

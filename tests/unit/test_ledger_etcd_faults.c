@@ -13,15 +13,6 @@ static struct etcd_store *store(struct ledger *ledger)
     return etcdstore_of(ledger->store);
 }
 
-static dibs_status claim_port(struct t_ledger *t, struct ledger *ledger, uint16_t port, dibs_claim *out)
-{
-    struct ledger_want want = t_want(NULL, "*");
-
-    want.candidates = &port;
-    want.n_candidates = 1;
-    return try_claim(t, ledger, &want, out);
-}
-
 static size_t count_claims(struct t_ledger *t, struct ledger *ledger)
 {
     struct ledger_health health = { 0 };
