@@ -193,7 +193,7 @@ is_asked() {
     [[ $output = *"private key $T/tls.key has mode 0644"* ]]
     chmod 600 "$T/tls.key"
     openssl req -new -key "$T/tls.key" -subj /CN=x | openssl x509 -req -signkey "$T/tls.key" -days -1 -out "$T/old.cert" 2>/dev/null
-    run "$DIBS" kube webhook --tls-cert "$T/old.cert" --tls-key "$T/tls.key" --check-config
+    run "$DIBS" kube webhook --tls-cert "$T/old.cert" "${flags[@]:2}" --check-config
     [ "$status" -eq 2 ]
     [[ $output = *"certificate $T/old.cert expired at"* ]]
     dibs pool set kube --ranges 32000-32999
