@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/serve.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -214,6 +216,26 @@ static dibs_status open_listeners(struct serve *s, dibs_err *err)
     return status;
 }
 
+/* For --check-config: use a ledger in memory if the daemon would make the file. Anything in its way is left
+ * to the store to report. */
+static void make_no_file(dibs_settings *settings)
+{
+    static const char scheme[] = "sqlite:";
+    char path[sizeof settings->ledger];
+    struct stat st = { 0 };
+
+    (void) text_copy(path, sizeof path, settings->ledger + sizeof scheme - 1);
+    if (strncmp(settings->ledger, scheme, sizeof scheme - 1) != 0 || lstat(path, &st) == 0)
+        return;
+    for (char *slash = strrchr(path, '/'); slash && errno == ENOENT; slash = strrchr(path, '/')) {
+        slash[slash == path] = '\0';
+        if (access(path, W_OK | X_OK) == 0) {
+            (void) text_copy(settings->ledger, sizeof settings->ledger, "memory:");
+            return;
+        }
+    }
+}
+
 static dibs_status start(struct serve *s, dibs_err *err)
 {
     const struct serve_options *o = s->options;
@@ -221,6 +243,8 @@ static dibs_status start(struct serve *s, dibs_err *err)
 
     if (status == DIBS_OK)
         status = o->load(o->ctx, &s->settings, err);
+    if (o->is_check)
+        make_no_file(&s->settings);
     if (status == DIBS_OK)
         status = runtime_open(&s->runtime, err);
     if (status == DIBS_OK)

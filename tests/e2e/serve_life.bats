@@ -445,6 +445,7 @@ serve_tls() {
     run dibs serve --check-config --socket "$T/s" --listen 127.0.0.1:8443 "${files[@]}"
     assert_status 0
     [ ! -e "$T/s" ]
+    [ ! -e "$T/ledger.db" ]
     wrong() { # CODE TEXT OPTION...
         run dibs serve --check-config "${@:3}"
         assert_status "$1" && assert_output_has "$2"
@@ -475,6 +476,9 @@ serve_tls() {
     wrong 2 "$T/tokens:1" --listen 127.0.0.1:8443 "${files[@]}"
     DIBS_RANGE=nonsense wrong 2 nonsense
     DIBS_LEDGER=sqlite:$T/body/none wrong 0 "" # it would be made
+    [ ! -e "$T/body" ]
+    ln -s nowhere "$T/link"
+    DIBS_LEDGER=sqlite:$T/link wrong 6 "symbolic link"
     : >"$T/file"
     DIBS_LEDGER=sqlite:$T/file/none wrong 6 "create its directory"
 }
