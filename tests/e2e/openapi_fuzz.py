@@ -26,7 +26,7 @@ except ImportError:
     import sre_parse as regex
 
 SEED, ROUNDS, ADMIN, PUBLIC, TLS_PORT, CERT, TOKEN, LOOPBACK_PORT = sys.argv[1:]
-dice = random.Random(int(SEED))
+dice = random.Random(SEED)
 KNOWN = {}  # {member: values that answers had}
 CLAIMS = []  # claims that answers had
 WORDS = ["web", "shop/web", "a", "..", "/", "-", "\u00e4\u4e2d", "x" * 400, "", "a b", "%", "&=?#", "\x01", "0", "true"]
@@ -374,6 +374,7 @@ for i in range(int(ROUNDS)):
             continue
         is_grpc = "grpc" in operation["tags"]
         for transport in transports + [loopback] * is_grpc:
+            dice.seed(f"{SEED} {i} {oid} {transport.name}")  # so that no answer changes the requests after it
             ask(transport, oid)
         if is_grpc:
             nobody_may(loopback, oid, dice.choice(WEB_PAGES), 403)
