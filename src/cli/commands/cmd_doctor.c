@@ -81,7 +81,7 @@ const struct cli_cmd cmd_doctor = {
     .summary = "Check ledger, host, claims and settings",
     .details = "Findings by topic, marked ok, note, warn or FAIL, each with what to do. Shows\n"
                "every setting with its value and where it comes from. Exit code 1 when a\n"
-               "problem remains.",
+               "problem remains, or --fix could not save everything.",
     .examples = "dibs doctor\ndibs doctor --json\n",
     .opts = opts,
     .flags = CLI_REPORTS_MANIFEST,
