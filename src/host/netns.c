@@ -66,13 +66,13 @@ static bool shares_our_network(int dir_fd, pid_t id)
 
 uint64_t kernel_netns_of(pid_t pid)
 {
-    AUTO(fd_auto) int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    char name[32];
+    char path[48];
 
-    (void) snprintf(name, sizeof name, "%d/ns/net", (int) pid);
-    uint64_t inode = proc_link_inode(proc, name, "net");
+    (void) snprintf(path, sizeof path, "/proc/%d/ns/net", (int) pid);
+    uint64_t inode = proc_link_inode(AT_FDCWD, path, "net");
     if (inode != 0 || proc_trouble(errno) == PROC_GONE)
         return inode;
+    AUTO(fd_auto) int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     return shares_our_network(proc, pid) ? kernel_netns() : KERNEL_NETNS_UNKNOWN;
 }
 
