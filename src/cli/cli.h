@@ -105,9 +105,8 @@ dibs_status cli_number_from(const struct cli *cli, const char *name, int64_t lea
 /* Print a line for people on stderr: "dibs: ...". Silent with --quiet. */
 void cli_note(const struct cli *cli, const char *fmt, ...) DIBS_PRINTF(2, 3);
 
-/* Describe the holder of a claim: "pid 123 (node)", "lease, 9m30s left", "-", or of a namespace's claim "pod
- * 'web-0' in namespace 'shop'"; not yet safe for a terminal.
- * `boot_ms`: dibs_boot_ms(). */
+/* Describe the holder of a claim: "pid 123 (node)", "lease, 9m30s left", "-", or for a claim of a namespace
+ * "pod 'web-0' in namespace 'shop'". The text is not yet safe for a terminal. `boot_ms`: dibs_boot_ms(). */
 void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size);
 /* Write the two largest units of a duration: "9m30s", "3d2h", "12s". */
 void cli_age(int64_t ms, char *out, size_t size);

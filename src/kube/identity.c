@@ -240,9 +240,9 @@ static bool identify_lws(struct identifying *l)
     return true;
 }
 
-/* Return how RBG names the pods of an instance. It labels the instance with the type, but not the pods: one
- * that is called as its instance is the whole of it, one that is called by its index is of a leader-worker
- * role. */
+/* Return how RBG names the pods of an instance. RBG does not label the pods with the type; without it the
+ * name decides: a pod named like its instance is the whole instance, and a pod named by its index belongs to
+ * a leader-worker role. */
 static enum workload_pod_type rbg_type_of(const struct identity_labels *labels, const char *instance,
                                           const char *name)
 {

@@ -42,7 +42,7 @@ struct place {
     bool is_only;           /* its role has one Job */
 };
 
-/* Read the labels; false: the Job of this name is of no JobSet. */
+/* Read the labels. Return false if the Job does not belong to a JobSet. */
 static bool read_place(const struct identity_labels *labels, const char *job, struct place *out)
 {
     const char *jobs = identity_label(labels, SET_JOBS);

@@ -133,11 +133,12 @@ static void report_losses(struct doctor *d, const struct ledger_salvaged *salvag
         (void) snprintf(pages, sizeof pages, "; the file has %" PRId64 " of its %" PRId64 " pages",
                         salvaged->n_pages_left, salvaged->n_pages);
     if (salvaged->may_lack_claims)
-        doctor_say(d, DIBS_PROBLEM, "ledger",
-                   "compare 'dibs ls' with the programs that run, and claim the ports of those that it lacks",
-                   "not read to the end: %s%s. How many more claims there were is not known: ports of living "
-                   "holders may be free now",
-                   salvaged->unread, pages);
+        doctor_say(
+            d, DIBS_PROBLEM, "ledger",
+            "compare 'dibs ls' with the programs that run, and claim the ports of those that it lacks",
+            "the file was not read to the end: %s%s; an unknown number of claims is missing, and ports of "
+            "living holders may be free now",
+            salvaged->unread, pages);
     else if (salvaged->unread[0])
         doctor_say(d, DIBS_PROBLEM, "ledger", "nothing: every claim is accounted for",
                    "not read to the end: %s%s", salvaged->unread, pages);

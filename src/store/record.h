@@ -48,7 +48,7 @@ struct event_record {
 struct sighting_record {
     struct ledger_seen seen;
     uint32_t count;
-    int64_t since_ms; /* CLOCK_BOOTTIME of the first sighting; 0: not recorded, by an older dibs */
+    int64_t since_ms; /* CLOCK_BOOTTIME of the first sighting; 0: written by an older dibs without it */
 };
 
 /* One claim of the stored answer to a batch with a key. */

@@ -145,7 +145,7 @@ shown_by_all() {
     done
     try doctor --fix
     [ "$code" -eq 1 ]
-    prints 'not read to the end: claims, slots. How many more claims there were is not known'
+    prints 'not read to the end: claims, slots; an unknown number of claims is missing'
     prints "port $LISTENED: in use by pid $STARTED"
     ok ls --pool p --json
     json "[(c['port'], c['holder']['pid']) for c in d] == [($LISTENED, $STARTED)]"
@@ -300,7 +300,7 @@ END
     dd if=/dev/zero of="$T/ledger.db" bs=1 count=200 seek=$((page * 4096 - 200)) conv=notrunc status=none # their records
     try doctor --fix
     [ "$code" -eq 1 ]
-    prints 'not read to the end: claims, slots. How many more claims there were is not known'
+    prints 'not read to the end: claims, slots; an unknown number of claims is missing'
     refused 3 claim --port 13101
     refused 3 claim --port 13103
     ok claim --port 13102

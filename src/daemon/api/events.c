@@ -213,7 +213,7 @@ void api_wake(struct api *api, bool is_news)
     while (request) {
         struct api_request *next = request->next;
 
-        bool is_refused = request->outcome != DIBS_OK; /* only its time ends its delay */
+        bool is_refused = request->outcome != DIBS_OK; /* news does not end the delay of a refusal */
 
         if (request->wait_until_ms <= now_ms || api->is_draining || (is_news && !is_refused)) {
             request->wait_until_ms = 0;

@@ -276,13 +276,13 @@ static void begin_secret(struct bytes *out, const char *comment, const char *nam
 
 static void add_secrets(struct bytes *out, const char *ns, const struct install_secrets *secrets)
 {
-    begin_secret(out, "Its authority's key was thrown away: a new certificate is made with a new authority.",
+    begin_secret(out, "dibs keeps no key of the authority: it makes a new authority for a new certificate.",
                  INSTALL_SERVICE "-tls", ns);
     bytes_add_text(out, "\ntype: kubernetes.io/tls\ndata:\n");
     add_field(out, "  ca.crt: ", secrets->authority);
     add_field(out, "  tls.crt: ", secrets->server);
     add_field(out, "  tls.key: ", secrets->key);
-    begin_secret(out, "The id of this installation, and the keys that sign what pods are assigned.",
+    begin_secret(out, "The id of this installation, and the keys that sign the ports of pods.",
                  INSTALL_INSTALLATION, ns);
     bytes_add_text(out, "\ndata:\n");
     add_field(out, "  " INSTALL_KEYS ": ", secrets->installation);

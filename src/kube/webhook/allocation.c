@@ -425,7 +425,7 @@ static dibs_status add_answers(const struct batch *b, struct pod_edit *out)
     }
     for (size_t i = 0; i < b->config->n_references; i++)
         add_referred(b, i, out);
-    if (b->a->whos) /* each pod gets its own later */
+    if (b->a->whos) /* each pod gets its own annotations when it is admitted */
         return out->is_lost ? no_memory(b->err) : DIBS_OK;
     assigned_write(b->a->who, b->config, b->claims, &assigned);
     if (assigned.is_lost)

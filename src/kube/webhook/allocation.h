@@ -23,7 +23,7 @@ struct allocation {
     const struct port_request *request;
     const struct brought *brought; /* the assignment that the pod brings */
     struct identity *who;          /* gets its id and, if unnamed, its instance */
-    /* Ports of several pods that do not exist yet: the pod of each; NULL: all are of `who`. */
+    /* The pod of each port, for pods that do not exist yet; NULL: all ports belong to `who`. */
     const struct identity *whos;
     struct review_warnings *warnings;
     bool is_early; /* TAKEN only until the target of a reference arrives */

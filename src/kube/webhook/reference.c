@@ -146,7 +146,7 @@ static void list_port(struct bytes *list, const char *part)
 {
     size_t len = base_len(part);
 
-    for (size_t at = 0; at + len <= list->n; at++) /* each once */
+    for (size_t at = 0; at + len <= list->n; at++) /* skip a port that the list already has */
         if (memcmp(list->at + at, part, len) == 0 && (at == 0 || list->at[at - 1] == ' ') &&
             (at + len == list->n || list->at[at + len] == ','))
             return;

@@ -40,7 +40,7 @@ struct etcdstore_lease {
     uint64_t n_wanted, n_checked; /* checks of the lease that were asked for, and done */
     int64_t incarnation;          /* 0: the lease has ended, and there is no new one yet */
     int64_t until_ms;             /* CLOCK_BOOTTIME: no other node may consider it ended before this time */
-    uint64_t n_ended;             /* incarnations lost */
+    uint64_t n_ended;             /* incarnations that have ended */
     char trouble[256];
     /* Used by the thread only, once it runs: */
     struct etcd *etcd;
