@@ -378,6 +378,26 @@ static void an_instance_that_cannot_have_the_annotations_is_left_as_it_is(void *
     }
 }
 
+/* Pods of a component with shared ports only have one number, however many they are. */
+static void a_component_of_any_size_with_shared_ports_is_read_at_once(void **state)
+{
+#define SHARED                                                                                 \
+    "{\\\"allocations\\\":[{\\\"name\\\":\\\"http\\\",\\\"env\\\":\\\"PORT\\\",\\\"scope\\\":" \
+    "\\\"RoleScoped\\\"}]}"
+    struct engine *e = *state;
+    dibs *handle = open_pool(e, "20000-20099");
+    struct asked *asked = instance(
+        handle, "CREATE",
+        INSTANCE("pd-prefill-0", "Components", "", COMPONENT("leader", "9223372036854775807", SHARED)), NULL);
+
+    ASSERT_ALLOWED(asked);
+    assert_string_not_equal(annotated(asked, "leader.http"), "");
+    assert_string_equal(annotated(asked, "pd-prefill-0-leader-0.http"), annotated(asked, "leader.http"));
+    assert_int_equal(count_claims(e, handle), 1);
+    free(asked);
+    dibs_close(handle);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +410,7 @@ int main(void)
         E_TEST(numbers_that_rbg_drew_for_an_instance_are_kept_where_they_can_be_had),
         E_TEST(an_update_of_an_instance_adds_numbers_and_changes_none),
         E_TEST(an_instance_that_cannot_have_the_annotations_is_left_as_it_is),
+        E_TEST(a_component_of_any_size_with_shared_ports_is_read_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

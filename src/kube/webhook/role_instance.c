@@ -125,6 +125,15 @@ static dibs_status read_port(struct reading *r, const struct workload_port *port
                                                     : s;
 }
 
+/* Return how many pods of a component have to be read: of shared ports only the first. */
+static int64_t pods_to_read(const struct workload_component *config, int64_t size)
+{
+    for (size_t i = 0; config && i < config->n_ports; i++)
+        if (config->ports[i].scope != WORKLOAD_ROLE_SCOPED)
+            return size;
+    return size > 1 ? 1 : size;
+}
+
 static dibs_status read_component(struct reading *r, size_t i)
 {
     const jsonr_value *component = jsonr_array_at(jsonr_at(r->review->object, "spec.components"), i);
@@ -136,6 +145,7 @@ static dibs_status read_component(struct reading *r, size_t i)
     (void) jsonr_get_int(component, "size", &size);
     (void) snprintf(where, sizeof where, "spec.components[%zu].template.", i);
     dibs_status s = port_request_read(jsonr_get(component, "template"), where, &asks, r->err);
+    size = pods_to_read(asks.config, size);
     for (; asks.config && asks.config->n_ports > 0 && of.id < size && s == DIBS_OK && !r->is_left; of.id++) {
         char pod[WORKLOAD_ADDRESS_MAX];
         struct identity who = { 0 };
