@@ -456,6 +456,32 @@ static void a_target_that_comes_after_its_reservation_has_the_same_number(void *
     dibs_close(handle);
 }
 
+/* Once the port is known to be the role's, an index means that number, whatever was reserved for it before.
+ */
+static void a_stale_reservation_is_not_the_number_of_a_shared_port(void **state)
+{
+    struct engine *e = *state;
+    dibs *handle = open_pool(e, "20000-20099");
+    struct asked *first = create(handle, GROUPED("web-0", "web", REFERS("api.http")));
+    struct asked *stale = create(handle, GROUPED("web-1", "web", REFERS("api[1].http")));
+    struct asked *api = create(handle, GROUPED("api-0", "api",
+                                               "{\\\"allocations\\\":[{\\\"name\\\":\\\"http\\\",\\\"env\\\":"
+                                               "\\\"PORT\\\",\\\"scope\\\":\\\"RoleScoped\\\"}]}"));
+    struct asked *late = create(handle, GROUPED("web-2", "web", REFERS("api[1].http")));
+
+    ASSERT_ALLOWED(api);
+    assert_string_equal(variable(first, "A"), variable(api, "PORT"));
+    assert_string_not_equal(variable(stale, "A"), variable(api, "PORT"));
+    assert_non_null(strstr(api->warning, variable(stale, "A")));
+    assert_string_equal(variable(late, "A"), variable(api, "PORT"));
+    assert_string_equal(late->warning, "");
+    free(first);
+    free(stale);
+    free(api);
+    free(late);
+    dibs_close(handle);
+}
+
 static void a_port_that_no_pod_has_yet_is_reserved_with_a_warning(void **state)
 {
     struct engine *e = *state;
@@ -523,6 +549,7 @@ int main(void)
         E_TEST(references_reach_across_the_objects_of_a_group),
         E_TEST(a_known_target_has_no_other_ports_than_its_pods),
         E_TEST(a_target_that_comes_after_its_reservation_has_the_same_number),
+        E_TEST(a_stale_reservation_is_not_the_number_of_a_shared_port),
         E_TEST(a_port_that_no_pod_has_yet_is_reserved_with_a_warning),
         E_TEST(two_objects_are_not_one_role),
     };

@@ -93,8 +93,15 @@ static dibs_status read_either_scope(dibs *handle, const struct target *t, struc
                                      dibs_err *err)
 {
     dibs_status s = is_known(t) ? read_numbers(handle, t, false, out, err) : DIBS_NOT_FOUND;
+    struct reference shared = { 0 };
 
-    return s == DIBS_NOT_FOUND ? read_numbers(handle, t, true, out, err) : s;
+    if (s == DIBS_NOT_FOUND)
+        return read_numbers(handle, t, true, out, err);
+    /* A number reserved before the port turned out to be RoleScoped is not the port's. */
+    if (s == DIBS_OK && out->is_reserved && read_numbers(handle, t, true, &shared, NULL) == DIBS_OK &&
+        !shared.is_reserved)
+        *out = shared;
+    return s;
 }
 
 /* Return whether the target is a port of the pod itself or of its role. */
