@@ -3,6 +3,7 @@
 
 #include "kube/webhook/admission.h"
 #include "lib/handle.h"
+#include "net/bindings.h"
 
 static const struct admission_template templates[] = { { "RoleInstance", "spec.components[].template" } };
 static struct installation installation = { .id = "test",
@@ -123,4 +124,21 @@ size_t count_claims(struct engine *e, dibs *handle)
     n_claims = 0;
     ASSERT_OK(dibs_claim_list(handle, &(dibs_filter){ 0 }, count, NULL, &e->err), &e->err);
     return n_claims;
+}
+
+void observe(struct engine *e, dibs *handle, uint16_t port, dibs_proto proto)
+{
+    char name[DIBS_NAME_MAX + 1];
+    dibs_request r = { .name = name,
+                       .keep = true,
+                       .mode = DIBS_DECLARED,
+                       .port = port,
+                       .pool = "kube",
+                       .keeper = "Service/front" };
+    dibs_claim out = { 0 };
+
+    (void) snprintf(name, sizeof name, "observed/%s/%u", dibs_proto_text(proto), port);
+    ASSERT_OK(bindings_add("*", &proto, 1, r.bindings, &r.n_bindings, &e->err), &e->err);
+    ASSERT_OK(speak_for(handle, "kube:observed", &e->err), &e->err);
+    ASSERT_OK(dibs_claim_ports(handle, &(dibs_batch){ .requests = &r, .n = 1 }, &out, &e->err), &e->err);
 }

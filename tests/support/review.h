@@ -60,4 +60,6 @@ const char *signature(const struct asked *asked);
 
 bool count(void *ctx, const dibs_claim *claim);
 size_t count_claims(struct engine *e, dibs *handle);
+/* Declare the number as the controller does it when a Service has it. */
+void observe(struct engine *e, dibs *handle, uint16_t port, dibs_proto proto);
 #endif

@@ -203,6 +203,63 @@ static void without_a_request_it_keeps_exactly_what_it_brings(void **state)
     dibs_close(handle);
 }
 
+static void without_a_request_a_number_in_use_is_refused_with_its_holder(void **state)
+{
+    struct engine *e = *state;
+    dibs *handle = open_pool(e, "20000-20003");
+    struct asked *made = create(handle, OWN(BARE, HTTP));
+    struct again pod = as_made(made, BARE);
+    const char *number = variable(made, "PORT");
+    char message[128];
+    char other[512];
+
+    ASSERT_ALLOWED(made);
+    pod.config = NULL;
+    end_all(e, handle);
+    (void) snprintf(other, sizeof other, OWN("\"name\":\"other\"", "%s"),
+                    "{\\\"allocations\\\":[{\\\"name\\\":\\\"x\\\",\\\"env\\\":\\\"X\\\",\\\"count\\\":4}]}");
+    free(create(handle, other));
+    struct asked *held = submit(handle, "CREATE", &pod);
+    (void) snprintf(message, sizeof message,
+                    "port %s, which was assigned to this pod, is claimed: it is port 'x", number);
+    ASSERT_REFUSED(held, 409, message);
+    assert_non_null(strstr(held->message, "of pod 'other' in namespace 'shop'; remove the annotations"));
+    end_all(e, handle);
+    observe(e, handle, (uint16_t) strtoul(number, NULL, 10), DIBS_TCP);
+    struct asked *foreign = submit(handle, "CREATE", &pod);
+    (void) snprintf(
+        message, sizeof message,
+        "port %s, which was assigned to this pod, is used by Service/front without a claim; remove", number);
+    ASSERT_REFUSED(foreign, 409, message);
+    assert_int_equal(count_claims(e, handle), 1);
+    free(foreign);
+    free(held);
+    free(made);
+    dibs_close(handle);
+}
+
+static void without_a_request_the_quota_counts_too(void **state)
+{
+    struct engine *e = *state;
+    dibs *handle = open_pool(e, "20000-20003"); /* one for each namespace */
+    struct asked *made = create(handle, OWN(BARE, HTTP));
+    struct again pod = as_made(made, BARE);
+
+    ASSERT_ALLOWED(made);
+    pod.config = NULL;
+    end_all(e, handle);
+    options.has_quota = true;
+    struct asked *other = create(handle, OWN("\"name\":\"other\"", HTTP));
+    struct asked *refused = submit(handle, "CREATE", &pod);
+    options.has_quota = false;
+    ASSERT_ALLOWED(other);
+    ASSERT_REFUSED(refused, 403, "the quota of namespace 'shop' is 1 ports: it has 1");
+    free(refused);
+    free(other);
+    free(made);
+    dibs_close(handle);
+}
+
 static void the_signature_cannot_be_changed(void **state)
 {
     struct asked *asked =
@@ -222,6 +279,8 @@ int main(void)
         E_TEST(a_signature_of_another_namespace_is_refused),
         E_TEST(a_pod_that_comes_back_gets_its_numbers_back),
         E_TEST(without_a_request_it_keeps_exactly_what_it_brings),
+        E_TEST(without_a_request_a_number_in_use_is_refused_with_its_holder),
+        E_TEST(without_a_request_the_quota_counts_too),
         cmocka_unit_test(the_signature_cannot_be_changed),
     };
 

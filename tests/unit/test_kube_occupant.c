@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers that pods ask for, and who has them. */
-#include "net/bindings.h"
 #include "support/review.h"
 
 #define ASKS(mode, number)                                                                                   \
@@ -11,24 +10,6 @@
 #define LWS                                                     \
     "\"labels\":{\"leaderworkerset.sigs.k8s.io/name\":\"llm\"," \
     "\"leaderworkerset.sigs.k8s.io/group-index\":\"1\"}"
-
-/* As the controller does it when a Service has the number. */
-static void observe(struct engine *e, dibs *handle, uint16_t port, dibs_proto proto)
-{
-    char name[DIBS_NAME_MAX + 1];
-    dibs_request r = { .name = name,
-                       .keep = true,
-                       .mode = DIBS_DECLARED,
-                       .port = port,
-                       .pool = "kube",
-                       .keeper = "Service/front" };
-    dibs_claim out = { 0 };
-
-    (void) snprintf(name, sizeof name, "observed/%s/%u", dibs_proto_text(proto), port);
-    ASSERT_OK(bindings_add("*", &proto, 1, r.bindings, &r.n_bindings, &e->err), &e->err);
-    ASSERT_OK(speak_for(handle, "kube:observed", &e->err), &e->err);
-    ASSERT_OK(dibs_claim_ports(handle, &(dibs_batch){ .requests = &r, .n = 1 }, &out, &e->err), &e->err);
-}
 
 static void a_number_that_is_used_without_a_claim_is_refused_and_avoided(void **state)
 {

@@ -70,6 +70,25 @@ static void a_namespace_above_a_new_quota_keeps_its_ports(void **state)
     dibs_close(handle);
 }
 
+/* The old claim stays beside the new one until the new pod is there. */
+static void a_changed_port_needs_one_more_for_a_while_and_is_refused_with_the_figures(void **state)
+{
+    struct engine *e = *state;
+    dibs *handle = open_pool(e, "20000-20098");
+    set_quota(e, handle, 1);
+    struct asked *first = create(handle, OWN(SET(0), HTTP));
+    struct asked *changed =
+        create(handle, OWN(SET(0), "{\\\"allocations\\\":[{\\\"name\\\":\\\"http\\\",\\\"env\\\":"
+                                   "\\\"PORT\\\",\\\"proto\\\":\\\"udp\\\"}]}"));
+
+    ASSERT_ALLOWED(first);
+    ASSERT_REFUSED(changed, 403, "the quota of namespace 'shop' is 1 ports: it has 1");
+    assert_non_null(strstr(changed->message, "needs 1 more"));
+    free(first);
+    free(changed);
+    dibs_close(handle);
+}
+
 static void a_dry_run_is_refused_by_the_quota_too(void **state)
 {
     struct engine *e = *state;
@@ -99,6 +118,7 @@ int main(void)
         E_TEST(a_namespace_has_a_quarter_of_the_pool_and_is_refused_more),
         E_TEST(a_quota_of_the_ledger_replaces_the_quarter),
         E_TEST(a_namespace_above_a_new_quota_keeps_its_ports),
+        E_TEST(a_changed_port_needs_one_more_for_a_while_and_is_refused_with_the_figures),
         E_TEST(a_dry_run_is_refused_by_the_quota_too),
         E_TEST(an_exhausted_pool_is_not_called_a_quota),
     };

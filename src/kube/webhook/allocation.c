@@ -305,8 +305,11 @@ static dibs_status claim_all(struct batch *b)
                                .drops = b->drops,
                                .n_drops = b->n_drops,
                                .is_dry_run = b->a->is_dry_run };
+    dibs_status s = b->n > 0 ? dibs_claim_ports(b->handle, &batch, b->claims, b->err) : DIBS_OK;
 
-    return b->n > 0 ? dibs_claim_ports(b->handle, &batch, b->claims, b->err) : DIBS_OK;
+    if (s == DIBS_EXHAUSTED && b->a->has_quota)
+        namespace_quota_explain(b->handle, &b->allowance, &batch, b->err);
+    return s;
 }
 
 static dibs_status claim_or_move(struct batch *b)
@@ -352,21 +355,6 @@ static dibs_status remember_for_roles(struct batch *b)
             s = handle_remember(b->handle, found->role_name, b->claims[found->line].port, b->err);
     }
     return s;
-}
-
-/* Replace the ledger's message if the quota of the namespace is exhausted, not the pool. */
-static dibs_status name_quota(struct batch *b)
-{
-    uint32_t n_more = 0;
-
-    for (size_t i = 0; i < b->n; i++) {
-        dibs_claim claim = { 0 };
-
-        n_more +=
-            dibs_claim_find(b->handle, &(dibs_which){ .name = b->lines[i].name }, &claim, NULL) != DIBS_OK;
-    }
-    (void) !namespace_quota_check(b->handle, &b->allowance, n_more, b->err);
-    return DIBS_EXHAUSTED;
 }
 
 /* Replace the ledger's message about a port outside the pool by one that names the pod's field. */
@@ -467,8 +455,6 @@ static dibs_status allocate(struct batch *b, struct pod_edit *out)
     s = claim_or_move(b);
     if (s == DIBS_INVALID)
         s = name_field(b);
-    if (s == DIBS_EXHAUSTED && b->a->has_quota)
-        s = name_quota(b);
     if (s == DIBS_OK)
         s = remember_for_roles(b);
     if (s != DIBS_OK)

@@ -9,6 +9,7 @@
 #include "base/name_part.h"
 #include "kube/protocol.h"
 #include "kube/webhook/namespace_quota.h"
+#include "kube/webhook/occupant.h"
 #include "lib/handle.h"
 
 #include "base/banned.h"
@@ -157,6 +158,31 @@ static dibs_request request_of(const struct allocation *a, const struct assigned
     return r;
 }
 
+/* Refuse a number that an object uses without a claim. After the ledger has refused the requests (`s`), name
+ * the number that has another holder, and what to do. */
+static dibs_status check_numbers(dibs *theirs, const struct brought *b, const dibs_request *requests,
+                                 dibs_status s, dibs_err *err)
+{
+    bool is_refused = s == DIBS_TAKEN;
+
+    for (size_t i = 0; i < b->n && (s == DIBS_OK || is_refused); i++) {
+        char who[OCCUPANT_TEXT_MAX];
+        bool is_foreign = false;
+
+        if (is_refused && err->blocker.port != requests[i].port)
+            continue;
+        dibs_status found = occupant_find(theirs, b->claims[i].protos, &requests[i], &is_foreign, who,
+                                          is_refused ? NULL : err);
+        if (found != DIBS_OK)
+            return is_refused ? s : found;
+        if (is_foreign || (is_refused && who[0]))
+            return err_set(err, DIBS_TAKEN, "port %u, which was assigned to this pod, is %s %s%s; " REMEDY,
+                           requests[i].port, is_foreign ? "used by" : "claimed: it is", who,
+                           is_foreign ? " without a claim" : "");
+    }
+    return s;
+}
+
 dibs_status brought_claim(dibs *handle, const struct allocation *a, dibs_err *err)
 {
     const struct brought *b = a->brought;
@@ -174,6 +200,13 @@ dibs_status brought_claim(dibs *handle, const struct allocation *a, dibs_err *er
         s = check_free(&theirs, a, &b->claims[i], err);
         requests[i] = request_of(a, &b->claims[i]);
     }
+    if (s == DIBS_OK)
+        s = check_numbers(&theirs, b, requests, s, err);
+    if (s != DIBS_OK)
+        return s;
     const dibs_batch batch = { .requests = requests, .n = b->n, .is_dry_run = a->is_dry_run };
-    return s == DIBS_OK ? dibs_claim_ports(&theirs, &batch, claims, err) : s;
+    s = dibs_claim_ports(&theirs, &batch, claims, err);
+    if (s == DIBS_EXHAUSTED && a->has_quota)
+        namespace_quota_explain(&theirs, &allowance, &batch, err);
+    return s == DIBS_TAKEN ? check_numbers(&theirs, b, requests, s, err) : s;
 }

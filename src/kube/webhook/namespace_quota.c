@@ -27,12 +27,22 @@ dibs_status namespace_quota_limit(dibs *handle, const char *pool, struct ledger_
     return s == DIBS_OK ? handle_allow(handle, fact.quota, allowance, err) : s;
 }
 
-dibs_status namespace_quota_check(const dibs *handle, const struct ledger_allowance *allowance,
-                                  uint32_t n_more, dibs_err *err)
+void namespace_quota_explain(dibs *handle, const struct ledger_allowance *allowance, const dibs_batch *batch,
+                             dibs_err *err)
 {
+    uint32_t n_more = 0;
+
+    for (size_t i = 0; i < batch->n; i++) {
+        dibs_claim claim = { 0 };
+
+        n_more += dibs_claim_find(handle, &(dibs_which){ .name = batch->requests[i].name }, &claim, NULL) !=
+                  DIBS_OK;
+    }
+    for (size_t i = 0; i < batch->n_drops; i++) /* its name gets another claim */
+        n_more += batch->drops[i].stays;
     if (allowance->n + n_more <= allowance->max)
-        return DIBS_OK;
-    return err_set(
+        return;
+    (void) err_set(
         err, DIBS_EXHAUSTED,
         "the quota of namespace '%s' is %u ports: it has %u, pods that are still being created "
         "included, and this pod needs %u more; delete pods, or raise the annotation " IDENTITY_KEY_QUOTA

@@ -9,7 +9,7 @@
  * `allowance` is borrowed by the handle. */
 dibs_status namespace_quota_limit(dibs *handle, const char *pool, struct ledger_allowance *allowance,
                                   dibs_err *err);
-/* Refuse with the figures when `n_more` new claims exceed the quota. OK: they do not. */
-dibs_status namespace_quota_check(const dibs *handle, const struct ledger_allowance *allowance,
-                                  uint32_t n_more, dibs_err *err);
+/* Replace the ledger's message about a batch by the figures if the quota is exhausted, not the pool. */
+void namespace_quota_explain(dibs *handle, const struct ledger_allowance *allowance, const dibs_batch *batch,
+                             dibs_err *err);
 #endif

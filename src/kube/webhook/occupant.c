@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/pod_words.h"
+#include "base/text.h"
 #include "kube/identity.h"
 #include "kube/protocol.h"
 #include "lib/handle.h"
@@ -15,9 +16,10 @@
 struct occupant {
     const char *principal, *name; /* of the port's own claim */
     uint8_t protos;
-    bool is_own;     /* that claim has the number */
-    bool is_foreign; /* an object uses it without a claim */
-    char text[512];  /* who has it: "port 'http' of pod 'web-0' in ...", "Service/web"; "": nobody else */
+    bool is_own;                  /* that claim has the number */
+    bool is_foreign;              /* an object uses it without a claim */
+    char text[OCCUPANT_TEXT_MAX]; /* who has it: "port 'http' of pod 'web-0' in ...", "Service/web"; "":
+                                     nobody else */
 };
 
 static bool note_claim(void *ctx, const dibs_claim *claim)
@@ -40,13 +42,12 @@ static bool note_claim(void *ctx, const dibs_claim *claim)
     return true;
 }
 
-static dibs_status find(dibs *handle, const struct workload_port *port, const dibs_request *request,
-                        struct occupant *out, dibs_err *err)
+static dibs_status find(dibs *handle, uint8_t protos, const dibs_request *request, struct occupant *out,
+                        dibs_err *err)
 {
     const struct call call = handle_call(handle);
 
-    *out =
-        (struct occupant){ .principal = call.principal, .name = request->name, .protos = protocols_of(port) };
+    *out = (struct occupant){ .principal = call.principal, .name = request->name, .protos = protos };
     return dibs_claim_list(handle, &(dibs_filter){ .port = request->port }, note_claim, out, err);
 }
 
@@ -57,7 +58,7 @@ dibs_status occupant_avoid(dibs *handle, const struct workload_port *port, dibs_
 
     if (request->mode == DIBS_RANDOM)
         return DIBS_OK;
-    dibs_status s = find(handle, port, request, &o, err);
+    dibs_status s = find(handle, protocols_of(port), request, &o, err);
     if (s != DIBS_OK || !o.is_foreign)
         return s;
     if (request->mode == DIBS_REQUIRED && !o.is_own)
@@ -80,9 +81,20 @@ void occupant_blame(dibs *handle, const struct workload_port *port, const dibs_r
     struct occupant o;
 
     if (request->mode != DIBS_REQUIRED || is_by_name || err->blocker.port != request->port ||
-        find(handle, port, request, &o, NULL) != DIBS_OK || !o.text[0])
+        find(handle, protocols_of(port), request, &o, NULL) != DIBS_OK || !o.text[0])
         return;
     (void) err_set(err, DIBS_TAKEN,
                    "allocations '%s': port %u is claimed: it is %s; choose another number, or use 'prefer'",
                    port->name, request->port, o.text);
+}
+
+dibs_status occupant_find(dibs *handle, uint8_t protos, const dibs_request *request, bool *is_foreign,
+                          char out[OCCUPANT_TEXT_MAX], dibs_err *err)
+{
+    struct occupant o;
+    dibs_status s = find(handle, protos, request, &o, err);
+
+    *is_foreign = s == DIBS_OK && o.is_foreign && !o.is_own;
+    (void) text_copy(out, OCCUPANT_TEXT_MAX, s == DIBS_OK ? o.text : "");
+    return s;
 }

@@ -13,4 +13,9 @@ dibs_status occupant_avoid(dibs *handle, const struct workload_port *port, dibs_
 /* Replace the ledger's message by one that names the pod, if the required number is the one in `err`. */
 void occupant_blame(dibs *handle, const struct workload_port *port, const dibs_request *request,
                     dibs_err *err);
+/* Name who else has the number of a request in these protocols; "": nobody. *is_foreign: an object uses it
+ * without a claim, and the request's own claim does not have it. */
+enum { OCCUPANT_TEXT_MAX = 512 };
+dibs_status occupant_find(dibs *handle, uint8_t protos, const dibs_request *request, bool *is_foreign,
+                          char out[OCCUPANT_TEXT_MAX], dibs_err *err);
 #endif
