@@ -229,11 +229,18 @@ uint64_t proc_link_inode(int dir_fd, const char *name, const char *kind)
 
 bool proc_is_ours(void)
 {
+    struct proc_pids pids = { 0 };
     char text[32];
     int64_t pid = 0;
     ssize_t n = readlink("/proc/self", text, sizeof text);
 
-    return n > 0 && proc_number(text, text + n, &pid) && pid == getpid();
+    if (n <= 0 || !proc_number(text, text + n, &pid) || pid != getpid())
+        return false;
+    if (proc_link_inode(AT_FDCWD, "/proc/self/ns/pid", "pid") == PROC_INITIAL_PIDNS)
+        return true; /* the cheaper proof: only the /proc of the initial namespace lists us */
+    /* In the /proc of a namespace above ours we can have the same number by accident. */
+    AUTO(fd_auto) int dir = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return dir >= 0 && proc_pids(dir, &pids) == PROC_OK && pids.depth == 1;
 }
 
 bool proc_may_inspect_all(void)

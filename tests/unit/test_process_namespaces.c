@@ -2,6 +2,7 @@
 /* Life and death across pid, mount and time namespaces: real ones, made by the test. */
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <time.h>
@@ -259,6 +260,60 @@ static void a_proc_of_another_namespace_proves_no_death(void **state)
     assert_int_equal(child_run(keeps_the_old_proc, NULL), 0);
 }
 
+/* Our pid, as /proc shows it. */
+static int pid_in_proc(void)
+{
+    char text[32] = "";
+
+    return readlink("/proc/self", text, sizeof text - 1) > 0 ? (int) strtol(text, NULL, 10) : 0;
+}
+
+static int reports_its_pid_in_proc(void *arg)
+{
+    int pid = pid_in_proc();
+
+    return write(*(const int *) arg, &pid, sizeof pid) == (ssize_t) sizeof pid ? 0 : 1;
+}
+
+static int looks_with_the_same_number(void *arg)
+{
+    enum { ANOTHER_NUMBER = 77 };
+
+    return pid_in_proc() == getpid() ? looks_into_a_foreign_proc(arg) : ANOTHER_NUMBER;
+}
+
+/* Other processes of the machine take the next number, too: try some times. */
+static int has_the_same_number_in_both(void *arg)
+{
+    char text[32];
+    int report[2];
+    int last = 0;
+    int code = 77;
+
+    CHECK(pipe(report) == 0);
+    for (int i = 0; i < 100 && code == 77; i++) {
+        CHECK(child_run(reports_its_pid_in_proc, &report[1]) == 0);
+        CHECK(read(report[0], &last, sizeof last) == (ssize_t) sizeof last);
+        (void) snprintf(text, sizeof text, "%d", last);
+        CHECK(child_write_file("/proc/sys/kernel/ns_last_pid", text) == 0);
+        code = child_run(looks_with_the_same_number, arg);
+    }
+    return code;
+}
+
+static int keeps_the_old_proc_and_its_numbers(void *arg)
+{
+    CHECK(unshare(CLONE_NEWPID) == 0);
+    return child_run(has_the_same_number_in_both, arg);
+}
+
+static void the_same_number_in_a_foreign_proc_does_not_make_it_ours(void **state)
+{
+    (void) state;
+    need_root();
+    assert_int_equal(child_run(keeps_the_old_proc_and_its_numbers, NULL), 0);
+}
+
 struct others {
     dibs_process alive, gone, below, below_gone;
     const char *proc_options; /* NULL: /proc as it is */
@@ -402,6 +457,7 @@ int main(void)
         cmocka_unit_test(a_process_of_a_namespace_below_is_seen_living_and_dying),
         cmocka_unit_test(from_a_namespace_in_the_middle_what_is_below_can_be_judged),
         cmocka_unit_test(a_proc_of_another_namespace_proves_no_death),
+        cmocka_unit_test(the_same_number_in_a_foreign_proc_does_not_make_it_ours),
         cmocka_unit_test(a_process_hidden_by_hidepid_is_unknown_and_a_gone_one_is_dead),
         cmocka_unit_test(a_time_namespace_changes_nobodys_identity),
     };
