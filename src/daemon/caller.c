@@ -41,7 +41,8 @@ dibs_status caller_load(const struct caller_view *view, int fd, enum caller_list
     if (s != DIBS_OK)
         return s;
     (void) text_copy(out->principal, sizeof out->principal, out->peer.principal);
-    set_call(out, view, out->peer.pid ? kernel_netns_of(out->peer.pid) : 0);
+    uint64_t netns = out->peer.pid ? kernel_netns_of(out->peer.pid) : 0;
+    set_call(out, view, netns ? netns : kernel_netns_of_peer(fd));
     return DIBS_OK;
 }
 

@@ -48,6 +48,9 @@ uint16_t kernel_unprivileged_start(void);
 uint64_t kernel_netns(void);
 /* The same for a process; KERNEL_NETNS_UNKNOWN when we may not look; 0 when it has ended. */
 uint64_t kernel_netns_of(pid_t pid);
+/* The same for the other end of an accepted Unix connection, ours or UNKNOWN: also when its process cannot be
+ * seen from here. */
+uint64_t kernel_netns_of_peer(int fd);
 
 struct kernel_socket {
     dibs_proto proto;

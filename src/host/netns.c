@@ -76,6 +76,20 @@ uint64_t kernel_netns_of(pid_t pid)
     return shares_our_network(proc, pid) ? kernel_netns() : KERNEL_NETNS_UNKNOWN;
 }
 
+uint64_t kernel_netns_of_peer(int fd)
+{
+    AUTO(fd_auto) int ours = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    uint64_t here = 0;
+    uint64_t there = 0;
+    socklen_t len = sizeof here;
+
+    /* The kernel creates our end of the connection in the namespace of the other one. */
+    if (ours < 0 || getsockopt(ours, SOL_SOCKET, SO_NETNS_COOKIE, &here, &len) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &there, &len) != 0 || here != there)
+        return KERNEL_NETNS_UNKNOWN;
+    return kernel_netns();
+}
+
 /* Could the process have sockets of our user? True for one of our subordinate uids: we may inspect it, unless
  * a security module forbids that. */
 static bool may_be_ours(struct search *s, int dir_fd, pid_t id)

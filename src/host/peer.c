@@ -169,7 +169,11 @@ static dibs_status find_there(const struct process_view *view, const struct peer
     struct process_facts facts = { 0 };
 
     if (peer->pidns == 0)
-        return err_set(err, DIBS_DENIED, "the pid namespace of process %" PRId32 " is not known", pid_there);
+        return err_set(err, DIBS_DENIED,
+                       "the daemon cannot see the pid namespace of process %" PRId32
+                       "; hold the claim for a time (--ttl), keep it (--keep), or run the daemon outside of "
+                       "containers",
+                       pid_there);
     pid_t pid = find_pid(peer, pid_there);
     if (pid == 0 || process_identify(view, pid, &facts, NULL) == DIBS_NOT_FOUND)
         return err_set(err, DIBS_NOT_FOUND, "there is no process %" PRId32 " in pid namespace %" PRIu64,

@@ -302,6 +302,46 @@ END
     is_left
 }
 
+@test "a daemon in a container keeps the lease of a client outside while it cannot look into its network" {
+    needs curl
+    export SOCKET=$T/dibs.sock
+    # outside ARGUMENT...: a claim of a second; its number is in $PORT, and somebody listens there.
+    outside() {
+        PORT=$(DIBS_SOCKET=$SOCKET dibs claim --ttl 1s "$@")
+        start python3 -c "import socket, sys, time
+server = socket.socket()
+server.bind(('0.0.0.0', int(sys.argv[1])))
+server.listen()
+print('listens', flush=True)
+time.sleep(600)" "$PORT" >"$T/listener"
+        wait_until 10 grep -q listens "$T/listener"
+    }
+    state() { curl -sf --unix-socket "$SOCKET" "http://dibs/v1/claims?judge=true&port=$1" | grep -o '"life":"[a-z]*"'; }
+    has_ended() { ! state "$1" >/dev/null; }
+    lingers() { curl -sf --unix-socket "$SOCKET" http://dibs/metrics | grep -qx 'dibs_lingering_claims 1'; }
+
+    container --net
+    start_in_sandbox "$SANDBOX" env DIBS_SOCKET=none DIBS_LEDGER="sqlite:$T/inside.db" "$DIBS" serve --socket "$SOCKET"
+    wait_until 10 test -S "$SOCKET"
+    outside far
+    wait_until 10 lingers
+    [ "$(state "$PORT")" = '"life":"unknown"' ]
+    DIBS_SOCKET=$SOCKET run dibs claim --port "$PORT"
+    assert_status 3
+    DIBS_SOCKET=$SOCKET dibs release --force far # its owner can end it
+    has_ended "$PORT"
+
+    container # with the network of the host: the daemon sees the socket, and that it has gone
+    SOCKET=$T/beside.sock
+    start_in_sandbox "$SANDBOX" env DIBS_SOCKET=none DIBS_LEDGER="sqlite:$T/beside.db" "$DIBS" serve --socket "$SOCKET" --admin-socket "$T/beside-admin.sock"
+    wait_until 10 test -S "$SOCKET"
+    outside near
+    wait_until 10 lingers
+    [ "$(state "$PORT")" = '"life":"alive"' ]
+    end_process "$STARTED"
+    wait_until 10 has_ended "$PORT"
+}
+
 @test "who listens is looked for in the network of the holder" {
     local sandbox port
     container --net
