@@ -381,6 +381,19 @@ time.sleep(600)" "$PORT" >"$T/listener"
     kill -CONT "$starter"
 }
 
+@test "as process 1 of a container dibs run leaves no zombies, for one command and for all roles" {
+    local orphans='for i in 1 2 3; do (sleep 0.1 &); done; sleep 0.5; for i in 1 2 3 4 5 6 7 8 9; do
+        grep -qs "^State:.Z" /proc/[0-9]*/status || exit 4; sleep 1; done; exit 5'
+    run unshare --pid --mount-proc --fork --kill-child "$DIBS" run -- sh -c "$orphans"
+    assert_status 4
+    cat >dibs.json <<END
+{"roles": {"web": {"ports": [{"name": "http", "env": "PORT"}], "command": ["sh", "-c", $(printf '%s' "$orphans" | python3 -c 'import json, sys; print(json.dumps(sys.stdin.read()))')]},
+           "api": {"ports": [{"name": "http", "env": "PORT"}], "command": ["sleep", "60"]}}}
+END
+    run unshare --pid --mount-proc --fork --kill-child "$DIBS" run --all
+    assert_status 4
+}
+
 @test "without /proc there is a clear error and no verdict" {
     local port
     [ "${DIBS_TEST_SANITIZE:-none}" = none ] || skip "the sanitizer itself needs /proc"

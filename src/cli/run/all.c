@@ -270,8 +270,20 @@ static void note_end(struct processes *all, const struct part *part, int code)
         (void) relay_sink_put(&all->sinks[1], note, (size_t) len);
 }
 
+static bool is_part(const struct processes *all, pid_t pid)
+{
+    for (size_t i = 0; i < all->n; i++)
+        if (all->parts[i].child.pid == pid)
+            return true;
+    return false;
+}
+
 static void reap_all(struct processes *all)
 {
+    pid_t other = child_next_ended();
+
+    for (; other && !is_part(all, other); other = child_next_ended())
+        (void) waitpid(other, NULL, WNOHANG);
     for (size_t i = 0; i < all->n; i++) {
         struct part *part = &all->parts[i];
         siginfo_t info = { 0 };

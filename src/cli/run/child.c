@@ -161,9 +161,18 @@ static void hand_on(const struct child *child, const siginfo_t *info)
         (void) kill(child->pid, info->si_signo);
 }
 
+pid_t child_next_ended(void)
+{
+    siginfo_t info = { 0 };
+
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ? info.si_pid : 0;
+}
+
 /* Check the child's state. Return true when it has ended. */
 static bool has_ended(const struct child *child, int *status)
 {
+    for (pid_t other = child_next_ended(); other && other != child->pid; other = child_next_ended())
+        (void) waitpid(other, NULL, WNOHANG);
     pid_t pid = waitpid(child->pid, status, WNOHANG | WUNTRACED);
 
     if (pid != child->pid)
