@@ -172,13 +172,17 @@ dibs_status kube_mark_rebuilt(dibs *handle, const char *name, dibs_err *err)
     return dibs_pool_put(handle, &pool, err);
 }
 
-dibs_status kube_check_rebuilt(dibs *handle, const char *name, dibs_err *err)
+dibs_status kube_check_pool(dibs *handle, const char *name, bool needs_rebuilt, dibs_err *err)
 {
     dibs_pool pool = { 0 };
     dibs_status s = dibs_pool_get(handle, name, &pool, err);
 
-    return s == DIBS_NOT_FOUND || (s == DIBS_OK && !pool.is_rebuilt)
-               ? err_trouble(err, DIBS_TROUBLE_NONE,
-                             "no controller has written into the ledger yet what pods have; is one running?")
-               : s;
+    if (needs_rebuilt && (s == DIBS_NOT_FOUND || (s == DIBS_OK && !pool.is_rebuilt)))
+        return err_trouble(err, DIBS_TROUBLE_NONE,
+                           "no controller has written into the ledger yet what pods have; is one running?");
+    return s == DIBS_NOT_FOUND ? err_trouble(err, DIBS_TROUBLE_NONE,
+                                             "the ledger has lost its data, and the pool '%s': a controller "
+                                             "or a webhook that starts makes it again",
+                                             name)
+                               : s;
 }

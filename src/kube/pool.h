@@ -57,6 +57,6 @@ dibs_status kube_ledger_renew_pool(struct kube_ledger *ledger, dibs_err *err);
 /* Record in the pool, for all replicas of the webhook, that a controller has rebuilt the ledger. A new or
  * lost ledger does not have the claims of existing pods. */
 dibs_status kube_mark_rebuilt(dibs *handle, const char *name, dibs_err *err);
-/* Return UNAVAILABLE unless a controller has rebuilt the ledger. */
-dibs_status kube_check_rebuilt(dibs *handle, const char *name, dibs_err *err);
+/* Return UNAVAILABLE when the ledger lacks the pool, or no controller has rebuilt it where that is needed. */
+dibs_status kube_check_pool(dibs *handle, const char *name, bool needs_rebuilt, dibs_err *err);
 #endif

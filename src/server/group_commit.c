@@ -197,12 +197,7 @@ static void commit_group(struct group_commit *g, struct job *const *jobs, size_t
 
 static void run_group(struct group_commit *g, struct job *const *jobs, size_t n)
 {
-    dibs_err err = { 0 };
-
-    if (g->options.admit && g->options.admit(g->options.ctx, &err) != DIBS_OK)
-        finish(jobs, n, &err);
-    else
-        commit_group(g, jobs, n, clock_monotonic_ms() + g->options.handle->to->settings.timeout_ms);
+    commit_group(g, jobs, n, clock_monotonic_ms() + g->options.handle->to->settings.timeout_ms);
 }
 
 /* ---- scheduling ---- */

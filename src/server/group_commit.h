@@ -37,8 +37,6 @@ struct group_commit_options {
                             after the last arrival; 0: do not wait */
     int64_t rest_max_us; /* on a shared ledger: longest pause after a commit, which is half of its duration */
     const char *is_closed; /* error message of jobs still queued at the end */
-    /* Optional. Called before a group; an error fails all its jobs. */
-    dibs_status (*admit)(void *ctx, dibs_err *err);
     /* Optional. Called before each attempt. */
     void (*begin)(void *ctx);
     /* Optional. Called after a commit; `span` is NULL for a job that ran alone. */

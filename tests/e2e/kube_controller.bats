@@ -45,4 +45,5 @@ cluster() { # cluster CASE
 @test "of several controllers one leads, and one that loses the Lease ends nothing" { cluster leaders; }
 @test "500 pods that start without a controller have 500 ports, and keep them when it comes" { cluster down; }
 @test "an etcd that lost its data is followed by daemon, webhook and controller without a restart, as fast as before" { cluster replaced; }
+@test "a webhook that outlives the data of etcd claims nothing until a controller has written all again" { cluster outlived; }
 @test "a ledger that is lost is rebuilt from 5,000 pods before the controller is ready" { cluster restart; }

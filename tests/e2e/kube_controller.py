@@ -1211,6 +1211,47 @@ def case_restart(world):
     assert world.metric(controller, "dibs_kube_ended_total") == 0
 
 
+def lose_etcd(world):
+    etcd = os.environ["ETCD_PID"]
+    os.kill(int(etcd), signal.SIGKILL)
+    until("it is dead, with all its threads", lambda: not os.path.exists(f"/proc/{etcd}"))
+    shutil.rmtree(os.path.join(os.environ["ETCD_DIR"], "m0"))
+    Process(world, "etcd", [os.path.join(SUPPORT, "etcd-member"), os.environ["ETCD_DIR"], "0"])
+
+
+def case_outlived(world):
+    """etcd loses its data under a replica that has claimed already: it claims no more until all is written again."""
+    pool = ["--start-port", "20000", "--port-range", "20"]
+    hook = world.hook("hook", *pool, "--rebuilt")
+    world.register()
+    controller = world.controller(flags=pool)
+    until("the webhook serves", lambda: world.is_up(hook.port))
+    many = {"allocations": [{"name": "http", "env": "PORT", "count": 5}]}
+    made = [world.create(pod("many", many), f"n{i}") for i in range(3)]
+    ports = {int(port) for p in made for e in p["spec"]["containers"][0]["env"] for port in e["value"].split(",")}
+    assert len(ports) == 15
+    controller.stop()
+    lose_etcd(world)
+
+    def post():
+        return world.call("POST", world.path("Pod", "late"), pod("late"))
+    until("pods are refused for that reason", lambda: "no controller has written" in post()[1].get("message", ""))
+    assert not world.is_up(hook.port)
+    # The next controller makes the pool before it knows what pods have.
+    world.order(fail=[{"match": r"GET /api/v1/pods\?limit", "times": 1, "slow": 3}])
+    controller = world.controller("next", is_awaited=False, flags=pool)
+    codes = collections.Counter()
+
+    def arrive():
+        status, got = post()
+        codes[status] += 1
+        return got if status == 201 else None
+    late = until("a pod is admitted", arrive)
+    assert set(codes) == {201, 503} and env(late) not in ports, (codes, env(late), ports)
+    assert world.is_up(hook.port)
+    controller.stop()
+
+
 def case_replaced(world):
     """etcd loses its data under all three programs: the ledger is written again, and none is slower than before."""
     n = 3000
@@ -1241,11 +1282,7 @@ def case_replaced(world):
     for _ in range(3000):
         connection.request("POST", "/v3/kv/put", '{"key":"eA==","value":"eQ=="}')
         assert connection.getresponse().read()
-    etcd = os.environ["ETCD_PID"]
-    os.kill(int(etcd), signal.SIGKILL)
-    until("it is dead, with all its threads", lambda: not os.path.exists(f"/proc/{etcd}"))
-    shutil.rmtree(os.path.join(os.environ["ETCD_DIR"], "m0"))
-    Process(world, "etcd", [os.path.join(SUPPORT, "etcd-member"), os.environ["ETCD_DIR"], "0"])
+    lose_etcd(world)
     until("the controller has written all again", lambda: (world.metric(controller, "dibs_kube_restored_total") or 0) >= 2 * n + 40)
     until("the webhook serves", lambda: world.is_up(hook.port))
     world.arrive(n + 40)

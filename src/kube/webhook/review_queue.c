@@ -23,8 +23,17 @@ enum {
 static void work(struct job *job, dibs *handle)
 {
     struct review_job *review = (struct review_job *) job;
+    const struct review_queue *q = review->queue;
+    dibs_err err = { 0 };
 
-    admission_work(&review->admission, &review->queue->admission, handle);
+    /* In the transaction: a ledger that has lost its data may get its pool, and then its claims, meanwhile.
+     */
+    if (kube_check_pool(handle, q->ledger.pool.name, q->needs_rebuilt, &err) == DIBS_OK) {
+        admission_work(&review->admission, &q->admission, handle);
+        return;
+    }
+    review->admission.is_early = false;
+    admission_fail(&review->admission, &err);
 }
 
 /* Return whether to wait: another pod's arrival may change the verdict. */
@@ -105,22 +114,13 @@ bool review_queue_is_idle(const struct review_queue *queue)
     return !queue->early && group_commit_is_idle(queue->group);
 }
 
-static dibs_status check_rebuilt(void *ctx, dibs_err *err)
-{
-    struct review_queue *q = ctx;
-    dibs_status s = DIBS_OK;
-
-    if (q->needs_rebuilt && !q->is_rebuilt)
-        s = kube_check_rebuilt(q->ledger.server.handle, q->ledger.pool.name, err);
-    q->is_rebuilt = s == DIBS_OK;
-    return s;
-}
-
 dibs_status review_queue_check(struct review_queue *queue, dibs_err *err)
 {
     dibs_status s = group_commit_check(queue->group, err);
 
-    return s == DIBS_OK ? check_rebuilt(queue, err) : s;
+    return s == DIBS_OK ? kube_check_pool(queue->ledger.server.handle, queue->ledger.pool.name,
+                                          queue->needs_rebuilt, err)
+                        : s;
 }
 
 static dibs_status open_group(struct review_queue *q, dibs_err *err)
@@ -132,8 +132,6 @@ static dibs_status open_group(struct review_queue *q, dibs_err *err)
         .begins_at_once = true, /* references read their targets */
         .rest_max_us = REST_US,
         .is_closed = "this replica is stopping; ask again",
-        .admit = check_rebuilt,
-        .ctx = q,
     };
 
     return group_commit_open(&options, &q->group, err);

@@ -23,7 +23,6 @@ struct review_job {
 struct review_queue { /* zero: closed */
     struct admission_options admission;
     bool needs_rebuilt; /* claim nothing before a controller has rebuilt the ledger */
-    bool is_rebuilt;    /* a controller has rebuilt it */
     struct kube_ledger ledger;
     struct group_commit *group;
     struct review_job *early; /* reviews that wait for other pods, unordered: they are few */
