@@ -568,6 +568,19 @@ after_fix() {
     [ "$(for n in 0 1 2 3 4; do dibs get web/$n; done)" = "$(cat "$T/ports")" ]
 }
 
+@test "a log that was removed while another process uses it is damage, not a missing ledger" {
+    dibs claim web --keep
+    start python3 -c 'import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1])
+db.execute("SELECT count(*) FROM claims").fetchone()
+open(sys.argv[2], "w").close()
+time.sleep(600)' "$T/ledger.db" "$T/read"
+    wait_until 10 test -f "$T/read"
+    rm "$T/ledger.db-wal"
+    nothing_is_degraded "a part of it or of its log was removed while it was in use" dibs
+    refused 6 "release it again" dibs release "$FALLBACK" web
+}
+
 @test "a newer major is refused and left untouched, by doctor --fix too; a newer minor is used" {
     furnish
     sql 'PRAGMA user_version=2000; PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null

@@ -78,6 +78,8 @@ const char *sqlite_advice(dibs_trouble trouble)
 dibs_status sqlite_error_of(const struct sqlite_store *self, int rc, int os_errno, const char *doing,
                             dibs_err *err)
 {
+    if (rc == SQLITE_IOERR_SHORT_READ) /* no system call failed: os_errno is of an earlier one */
+        return sqlite_removed(self, "a part of it or of its log", err);
     dibs_trouble trouble = trouble_of(rc, os_errno);
     const char *text = self->db ? sqlite3_errmsg(self->db) : sqlite3_errstr(rc);
 
