@@ -276,6 +276,23 @@ reads_only() { # COMMAND
     [ "$(dibs get web)" = "$(cat "$T/port")" ]
 }
 
+@test "a ledger that is mounted without its directory is refused: it would have another log" {
+    needs_root
+    mkdir "$T/behind"
+    DIBS_LEDGER=sqlite:$T/behind/ledger.db dibs claim web --keep --port 23333
+    mkdir -p "$T/disk"
+    : >"$T/disk/ledger.db"
+    sandbox_start
+    in_sandbox "$SANDBOX" mount --bind "$T/behind/ledger.db" "$T/disk/ledger.db"
+    export DIBS_LEDGER=sqlite:$T/disk/ledger.db
+    nothing_is_degraded "mount its directory instead" there
+    refused 6 "mount its directory instead" there claim --port 23333
+    in_sandbox "$SANDBOX" umount "$T/disk/ledger.db"
+    in_sandbox "$SANDBOX" mount --bind "$T/behind" "$T/disk"
+    [ "$(there get web)" = 23333 ]
+    refused 3 web there claim --port 23333
+}
+
 @test "a FUSE file system may be shared with other hosts and is refused, and stays untouched" {
     needs_root
     needs bindfs

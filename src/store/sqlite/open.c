@@ -156,11 +156,28 @@ static dibs_status refuse_remote(const struct sqlite_store *self, const char *di
     return DIBS_OK;
 }
 
+/* Refuse a file that is mounted by itself, as into a container: its log would be another one than that of the
+ * same ledger at its first place, and neither would see the other's claims. */
+static dibs_status refuse_lone_mount(const struct sqlite_store *self, dibs_err *err)
+{
+    struct statx sx = { 0 };
+
+    if (statx(AT_FDCWD, self->path, 0, 0, &sx) != 0 || S_ISDIR(sx.stx_mode) ||
+        !(sx.stx_attributes_mask & sx.stx_attributes & STATX_ATTR_MOUNT_ROOT))
+        return DIBS_OK;
+    return err_trouble(err, DIBS_TROUBLE_NONE,
+                       "ledger %s: this file is mounted by itself, without the log beside it that has its "
+                       "newest claims; mount its directory instead",
+                       self->path);
+}
+
 /* Create the missing directories of the ledger, private, and refuse a place that is not local. */
 static dibs_status prepare_place(const struct sqlite_store *self, char dir[1024], dibs_err *err)
 {
     dibs_status s = refuse_dangling(self, err);
 
+    if (s == DIBS_OK)
+        s = refuse_lone_mount(self, err);
     if (s == DIBS_OK)
         s = make_parents(self, dir, err);
     return s == DIBS_OK ? refuse_remote(self, dir, err) : s;
