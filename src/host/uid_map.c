@@ -50,8 +50,11 @@ dibs_status uid_map_load(struct uid_map *out, dibs_err *err)
     if (out->is_initial)
         return DIBS_OK;
     if (proc_read_file(AT_FDCWD, "/proc/sys/kernel/overflowuid", text, sizeof text) < 0 ||
-        !next_number(&p, &out->overflow) ||
-        proc_read_file(AT_FDCWD, "/proc/self/uid_map", text, sizeof text) < 0 || !parse_map(text, out))
+        !next_number(&p, &out->overflow))
+        return err_set(err, DIBS_FAILURE,
+                       "cannot read the uid of unmapped users in /proc/sys/kernel/overflowuid; mount /proc "
+                       "without subset=pid");
+    if (proc_read_file(AT_FDCWD, "/proc/self/uid_map", text, sizeof text) < 0 || !parse_map(text, out))
         return err_set(err, DIBS_FAILURE,
                        "cannot read the uids of this user namespace in /proc/self/uid_map");
     return DIBS_OK;

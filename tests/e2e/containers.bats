@@ -409,6 +409,12 @@ END
     [ "$(sql 'SELECT count(*) FROM claims')" = 1 ]
 }
 
+@test "in a /proc of processes only the error names the file that is missing" {
+    sandbox_start --user --map-root-user --pid
+    in_sandbox "$SANDBOX" mount -t proc -o subset=pid proc /proc || skip "this kernel has no subset=pid"
+    refused 1 /proc/sys/kernel/overflowuid in_sandbox "$SANDBOX" "$DIBS" claim
+}
+
 @test "with the /proc of another pid namespace nobody is declared dead, and no wrong process becomes a holder" {
     local port
     start_sleeper
