@@ -401,7 +401,9 @@ static void ask_daemon(struct doctor *d, const char *path)
     if (s == DIBS_OK)
         s = ask_findings(d, handle->to->remote, &err);
     if (s != DIBS_OK)
-        doctor_say(d, DIBS_PROBLEM, "daemon", "see the message: nothing can be claimed or released meanwhile",
+        doctor_say(d, DIBS_PROBLEM, "daemon",
+                   s == DIBS_DENIED ? "run 'dibs doctor' without --fix to see the findings"
+                                    : "see the message: nothing can be claimed or released meanwhile",
                    "%s", err.msg);
     if (s != DIBS_OK)
         doctor_check_cluster(d); /* an etcd problem may be why the daemon does not answer */

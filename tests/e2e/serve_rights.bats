@@ -64,6 +64,16 @@ claim_as() {
     [ "$(member released)" = 1 ]
 }
 
+@test "a user that may not repair is not told that the ledger fails" {
+    DIBS_SOCKET=$SOCKET run as_user 65534 "$PUBLIC/dibs" doctor --fix
+    assert_status 1
+    assert_output_has "only its owner may repair this ledger"
+    assert_output_has "run 'dibs doctor' without --fix"
+    [[ $output != *"nothing can be claimed"* ]]
+    DIBS_SOCKET=$SOCKET run as_user 65534 "$PUBLIC/dibs" doctor
+    assert_status 0
+}
+
 @test "the same name of two users is two claims" {
     claim_as 65534 shop/web
     first=$PORT
