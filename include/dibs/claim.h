@@ -88,7 +88,7 @@ typedef struct dibs_request {
     const dibs_ranges *ranges; /* instead of a pool; NULL: the pool's. A pool or ranges also apply to an
                                   existing claim of the name: TAKEN if its port is outside */
     dibs_mode mode;
-    uint16_t port; /* for the modes that name one */
+    uint16_t port; /* for the modes that name one; 0: no claim is made, the answer is empty */
     dibs_holder holder;
     int32_t pid;     /* of a process holder, in the caller's pid namespace; 0: the caller */
     int64_t ttl_ms;  /* of a lease */
@@ -121,8 +121,9 @@ typedef struct dibs_batch {
     bool is_contiguous; /* request i gets base + i; all must be random */
     uint32_t align;     /* of the base, also of a single port; 0 and 1: none */
     bool is_dry_run;    /* make the same decisions, but commit nothing */
-    const char *key;    /* idempotency key: a repeated call with the same key returns the same claims; at most
-                           128 bytes; NULL: none. Keys expire with their events */
+    const char *key; /* idempotency key: a repeated call with the same key returns the same claims; 1 to 128
+                        bytes, no control characters, no blank at its ends; NULL: none. Keys expire with
+                        their events */
 } dibs_batch;
 
 typedef enum dibs_scope { DIBS_SCOPE_HOST = 0, DIBS_SCOPE_CLUSTER } dibs_scope;

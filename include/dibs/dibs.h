@@ -5,9 +5,9 @@
  *
  * One handle may be used by one thread at a time; open one per thread, and a new one after a fork. A callback
  * must not use the handle that calls it: that, a missing argument, or an invalid value returns INVALID and
- * changes nothing. Every function that can fail returns dibs_status and fills `err` (may be NULL) only on
- * failure. Out-parameters are written only on success. Every call ends within the settings' timeout; reap,
- * repair and doctor have it for each of their steps. */
+ * changes nothing. Every function that can fail returns dibs_status and on failure fills `err` (may be
+ * NULL), which has no meaning after a success. Out-parameters are written only on success. Every call ends
+ * within the settings' timeout; reap, repair and doctor have it for each of their steps. */
 #include "dibs/claim.h"
 #include "dibs/net.h"
 #include "dibs/settings.h"
@@ -168,6 +168,7 @@ typedef enum dibs_reason_kind {
     DIBS_WHY_OUTSIDE,     /* not in the pool */
     DIBS_WHY_BAND,        /* in the static band: dynamic choice takes it last */
     DIBS_WHY_PRIVILEGED,  /* the caller may not bind it */
+    DIBS_WHY_UNUSABLE,    /* this host does not have the address or the protocol */
 } dibs_reason_kind;
 typedef struct dibs_reason {
     dibs_reason_kind kind;

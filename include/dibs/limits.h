@@ -28,6 +28,9 @@
 /* Claims of one call: its transaction holds the write lock for the whole batch. */
 #define DIBS_BATCH_MAX 4096
 
+/* Bytes of an idempotency key: a UUID, or a build system's name of a job. */
+#define DIBS_KEY_MAX 128
+
 /* Hosts of one claim: each adds comparisons to one etcd transaction, and a copy of shared records. */
 #define DIBS_HOSTS_MAX 16
 

@@ -55,8 +55,8 @@ DIBS_API uint32_t dibs_ranges_count(const dibs_ranges *ranges);
 DIBS_API bool dibs_ranges_contain(const dibs_ranges *ranges, uint16_t port);
 /* Return the i-th port in ascending order; 0 when i is not below the count. */
 DIBS_API uint16_t dibs_ranges_at(const dibs_ranges *ranges, uint32_t i);
-/* Subtract first..last from `ranges`; the result may be empty. INVALID: the result has more than
- * DIBS_RANGES_MAX pieces, or the arguments are no ranges. */
+/* Subtract first..last from `ranges`: nothing if last is below first; the result may be empty. INVALID: the
+ * result has more than DIBS_RANGES_MAX pieces, or `ranges` are no ranges. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_ranges_subtract(const dibs_ranges *ranges, dibs_range without,
                                                         dibs_ranges *out, dibs_err *err);
 

@@ -229,7 +229,8 @@ dibs_status wire_which_read(const char *segment, const struct wire_params *param
         status = wire_flag_read(params, "all", &which.all_mine, err);
     int n = (which.token != NULL) + (which.name != NULL) + (which.port != 0) + which.all_mine;
     if (status == DIBS_OK && n == 0)
-        status = err_set(err, DIBS_INVALID, "which claim? a token, or '-' with name=, port= or all=true");
+        status = err_set(err, DIBS_INVALID,
+                         "which claim? a token, or '-' with name= or port=, to end claims also all=true");
     if (status == DIBS_OK && n > 1)
         status = err_set(err, DIBS_INVALID, "a token, name=, port= and all=true exclude each other");
     /* An ignored one would let a request end more than it says. */

@@ -49,6 +49,7 @@ const struct words words_reason = { {
     [DIBS_WHY_OUTSIDE] = "outside",
     [DIBS_WHY_BAND] = "band",
     [DIBS_WHY_PRIVILEGED] = "privileged",
+    [DIBS_WHY_UNUSABLE] = "unusable",
 } };
 const struct words words_severity = { {
     [DIBS_FINE] = "ok",

@@ -42,18 +42,25 @@ static void attempt_free(struct attempt *a)
 }
 DEFINE_AUTO(struct attempt, attempt_free)
 
+dibs_status core_may_bind(struct core *core, const struct call *call, const dibs_binding *binding,
+                          uint16_t port, dibs_err *err)
+{
+    bool is_ours = call->uid == core->options.uid || call->uid == 0;
+
+    if (is_ours || port >= core_host(core, call)->unprivileged_from)
+        return DIBS_OK;
+    kernel_probe_why(binding, port, EACCES, err); /* only we may bind it, not the caller */
+    return DIBS_DENIED;
+}
+
 enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err)
 {
     const struct core_probing *probing = ctx;
     struct core *core = probing->core;
     const struct call *call = probing->call;
-    bool is_ours = call->uid == core->options.uid || call->uid == 0;
 
-    if (!is_ours &&
-        port < core_host(core, call)->unprivileged_from) { /* only we may bind it, not the caller */
-        kernel_probe_why(&claim->bindings[0], port, EACCES, err);
+    if (core_may_bind(core, call, &claim->bindings[0], port, err) != DIBS_OK)
         return LEDGER_PROBE_ABORT;
-    }
     switch (kernel_probe(claim->bindings, claim->n_bindings, port, err)) {
     case KERNEL_FREE: return LEDGER_PROBE_FREE;
     case KERNEL_BUSY: core->n_busy++; return LEDGER_PROBE_BUSY;

@@ -187,6 +187,9 @@ dibs_status core_name(struct core *core, const struct call *call, const char *na
 /* Fill the holder part of a claim. */
 dibs_status core_holder(struct core *core, const struct call *call, const dibs_heir *heir, dibs_claim *out,
                         dibs_err *err);
+/* DENIED: the kernel would let us bind the port, but not the caller. */
+dibs_status core_may_bind(struct core *core, const struct call *call, const dibs_binding *binding,
+                          uint16_t port, dibs_err *err);
 /* The probe of a ledger_batch; `ctx` is a struct core_probing. */
 struct core_probing {
     struct core *core;

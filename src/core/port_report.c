@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reports on a port. It probes only without an exclusive claim: a holder's server may be about to bind. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +63,7 @@ enum rule {
     BROWSER,
     BROWSER_ALLOWED,
     PRIVILEGED,
+    UNUSABLE,
     OUTSIDE,
     BAND,
     COOLING
@@ -86,6 +88,7 @@ static const struct {
     [BROWSER_ALLOWED] = { DIBS_WHY_BROWSER, false, false, "take another port for anything a browser opens" },
     [PRIVILEGED] = { DIBS_WHY_PRIVILEGED, true, true,
                      "take a port from there upward, or run with CAP_NET_BIND_SERVICE" },
+    [UNUSABLE] = { DIBS_WHY_UNUSABLE, true, true, "use a protocol and an address of this host" },
     [OUTSIDE] = { DIBS_WHY_OUTSIDE, false, true, "claim it by number, or use another --pool or --range" },
     [BAND] = { DIBS_WHY_BAND, false, false, "nothing: it is there for claims by number" },
     [COOLING] = { DIBS_WHY_COOLING, false, false, "wait a moment, or claim it by number" },
@@ -333,8 +336,12 @@ static void explain_sockets(struct looking *l, uint16_t port, size_t n_here)
 {
     dibs_port_report *report = l->report;
     bool is_probed = may_probe(l);
-    bool is_busy = is_probed && kernel_probe(l->bindings, l->n_bindings, port, NULL) == KERNEL_BUSY;
+    dibs_err err = { 0 };
+    bool is_busy = is_probed && kernel_probe(l->bindings, l->n_bindings, port, &err) == KERNEL_BUSY;
     bool is_explained = false;
+
+    if (err.os_errno == EADDRNOTAVAIL || err.os_errno == EPROTONOSUPPORT || err.os_errno == EINVAL)
+        add_reason(report, UNUSABLE, "%s", err.msg);
 
     for (size_t i = 0; i < n_here && (is_busy || !is_probed); i++)
         if (report->sockets[i].serves || is_probed)

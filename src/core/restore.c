@@ -76,7 +76,7 @@ static dibs_status find_home(const char *here, dibs_claim *c, dibs_err *err)
     return DIBS_OK;
 }
 
-static dibs_status check_right(const struct call *call, const dibs_claim *c, dibs_err *err)
+static dibs_status check_right(struct core *core, const struct call *call, const dibs_claim *c, dibs_err *err)
 {
     char user[sizeof c->principal] = ""; /* without the other host's name */
 
@@ -87,7 +87,7 @@ static dibs_status check_right(const struct call *call, const dibs_claim *c, dib
     if (strcmp(c->principal, call->principal) != 0 && !call->is_admin)
         return err_set(err, DIBS_DENIED, "port %u belongs to %s; you are %s", c->port, c->principal,
                        call->principal);
-    return DIBS_OK;
+    return c->is_exclusive ? core_may_bind(core, call, &c->bindings[0], c->port, err) : DIBS_OK;
 }
 
 /* Judge the holder of a restored claim, unless another host must, and remove a dead one. */
@@ -97,7 +97,7 @@ static dibs_status judge_restored(struct core *core, const struct call *call, co
     dibs_status s = find_home(here, c, err);
 
     if (s == DIBS_OK)
-        s = check_right(call, c, err);
+        s = check_right(core, call, c, err);
     if (s == DIBS_OK && c->node[0])
         s = ledger_node_enrol(core->ledger, c->node, err);
     if (s != DIBS_OK)

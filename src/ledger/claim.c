@@ -283,8 +283,8 @@ static dibs_status answer_known(struct claiming *k, dibs_claim *out, bool *is_kn
     struct store *store = k->step->store;
     dibs_status s = DIBS_OK;
 
-    if (strlen(k->batch->key->text) > LEDGER_KEY_MAX)
-        return err_set(k->err, DIBS_INVALID, "a key has at most %d bytes", LEDGER_KEY_MAX);
+    if (strlen(k->batch->key->text) > DIBS_KEY_MAX)
+        return err_set(k->err, DIBS_INVALID, "a key has at most %d bytes", DIBS_KEY_MAX);
     for (uint32_t i = 0; i < k->batch->n && s == DIBS_OK; i++) {
         struct answer_record known = record_of(k, i);
 

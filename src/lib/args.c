@@ -56,6 +56,19 @@ dibs_status args_settings(const dibs_settings *s, dibs_err *err)
                  : DIBS_OK;
 }
 
+/* Return whether a header of HTTP can have this value: the daemon gets a key in one. */
+static bool is_key(const char *key)
+{
+    size_t n = strnlen(key, DIBS_KEY_MAX + 1);
+
+    if (n == 0 || n > DIBS_KEY_MAX || key[0] == ' ' || key[n - 1] == ' ')
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char) key[i] < ' ' || key[i] == 0x7f)
+            return false;
+    return true;
+}
+
 dibs_status args_batch(const dibs_batch *batch, dibs_err *err)
 {
     if (batch->n > DIBS_BATCH_MAX)
@@ -64,10 +77,16 @@ dibs_status args_batch(const dibs_batch *batch, dibs_err *err)
         return err_set(err, DIBS_INVALID, "an alignment is at most %d", DIBS_PORT_MAX);
     if (batch->n_drops > DIBS_INPUT_MAX_BYTES)
         return err_set(err, DIBS_INVALID, "%zu claims to drop are more than a host has", batch->n_drops);
+    if (batch->key && !is_key(batch->key))
+        return err_set(err, DIBS_INVALID,
+                       "a key has 1 to %d bytes, no control characters, and no blank at its ends",
+                       DIBS_KEY_MAX);
     for (size_t i = 0; i < batch->n; i++) {
         const dibs_request *r = &batch->requests[i];
         dibs_status s = args_bindings(r->bindings, r->n_bindings, err);
 
+        if (s == DIBS_OK && r->name) /* broken UTF-8 would become other text in JSON */
+            s = dibs_name_check(r->name, err);
         if (s != DIBS_OK)
             return s;
         if (r->ranges && !ranges_are_valid(r->ranges))

@@ -126,6 +126,7 @@ static dibs_status ask_batch(struct remote *r, const dibs_batch *batch, dibs_cla
     bool is_one = batch->n == 1 && batch->n_drops == 0 && !batch->is_contiguous && batch->align < 2 &&
                   !batch->is_dry_run;
 
+    exchange.key = batch->key;
     bytes_add_text(&exchange.target, is_one ? "/v1/claims" : "/v1/batch");
     struct jsonw w = exchange_body(&exchange);
     if (is_one) {

@@ -39,6 +39,7 @@ struct exchange {
     struct remote *r;
     const char *method;
     enum exchange_repeat repeat;
+    const char *key;     /* of a keyed request, borrowed; NULL: made */
     int64_t deadline_ms; /* CLOCK_MONOTONIC */
     struct bytes target;
     struct bytes body; /* empty: none */

@@ -26,7 +26,9 @@ enum {
     HEAD_MAX = 512,       /* our header lines */
     KEY_TEXT = 33,        /* 128 random bits as hex digits */
     READ_BYTES = 65536,
+    HTTP_TARGET_TOO_LONG = 414,
     HTTP_TOO_MANY = 429,
+    HTTP_HEAD_TOO_LARGE = 431,
     PATIENCE = 12, /* timeouts that a request with many steps may take */
 };
 
@@ -272,6 +274,9 @@ static dibs_status understand(struct exchange *exchange, const struct answer *an
 {
     jsonr_free(exchange->doc);
     exchange->doc = NULL;
+    /* The HTTP library of the daemon answers these by itself, in HTML. */
+    if (answer->status == HTTP_TARGET_TOO_LONG || answer->status == HTTP_HEAD_TOO_LARGE)
+        return err_set(err, DIBS_INVALID, "a name, a directory or another text is too long for a request");
     dibs_status s =
         answer->body.n > 0 ? jsonr_parse(answer->body.at, answer->body.n, &exchange->doc, err) : DIBS_OK;
 
@@ -344,15 +349,15 @@ static dibs_status ask(struct exchange *exchange, const struct bytes *text, dibs
 dibs_status exchange_ask(struct exchange *exchange, dibs_err *err)
 {
     AUTO(bytes_done) struct bytes text = { 0 };
-    char key[KEY_TEXT] = "";
+    char made[KEY_TEXT] = "";
     dibs_err local = { 0 };
 
     if (!err)
         err = &local;
-    dibs_status s = exchange->repeat == EXCHANGE_KEYED ? make_key(key, err) : DIBS_OK;
+    dibs_status s = exchange->repeat == EXCHANGE_KEYED && !exchange->key ? make_key(made, err) : DIBS_OK;
     if (s != DIBS_OK)
         return s;
-    write_request(exchange, key, &text);
+    write_request(exchange, exchange->key ? exchange->key : made, &text);
     if (text.is_lost || exchange->body.is_lost || exchange->target.is_lost)
         return err_set(err, DIBS_INVALID, "this is more than a daemon takes at once (%u bytes)",
                        DIBS_INPUT_MAX_BYTES);

@@ -255,7 +255,7 @@ dibs_status dibs_ranges_subtract(const dibs_ranges *ranges, dibs_range without, 
     struct portbits bits = { 0 };
     dibs_ranges left = { .n = 0 };
 
-    if (!out || !ranges || ranges->n > DIBS_RANGES_MAX)
+    if (!out || !ranges || (ranges->n > 0 && !ranges_are_valid(ranges)))
         return err_set(err, DIBS_INVALID, "port ranges: an argument is missing or invalid");
     portbits_add_ranges(&bits, ranges);
     portbits_remove_range(&bits, without);

@@ -8,8 +8,6 @@
 
 #include "dibs/claim.h"
 
-#define LEDGER_KEY_MAX 128 /* bytes: a UUID, or a build system's name of a job */
-
 /* The state of a claim when its holder was judged. */
 struct ledger_seen {
     uint64_t id;
@@ -54,7 +52,7 @@ struct sighting_record {
 /* One claim of the stored answer to a batch with a key. */
 struct answer_record {
     char principal[DIBS_PRINCIPAL_MAX + 1];
-    char key[LEDGER_KEY_MAX + 1];
+    char key[DIBS_KEY_MAX + 1];
     uint32_t part, n; /* this is number `part` of n */
     uint64_t seq;     /* newest event at that time: the answer is trimmed together with it */
     uint64_t digest;

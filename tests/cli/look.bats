@@ -136,6 +136,15 @@ is_not_alive() {
     json 'd["can_claim"]'
 }
 
+@test "explain says that this host does not have an address, as claim does" {
+    for address in 192.0.2.1 fe80::1; do
+        ok explain 13279 --address "$address" --json
+        json 'not d["can_claim"] and not d["can_choose"] and d["reasons"][0]["kind"] == "unusable"'
+    done
+    refused 1 claim --port 13279 --address 192.0.2.1
+    refused 2 claim --port 13279 --address fe80::1
+}
+
 @test "a socket that does not listen is in the way, for who and explain as for claim" {
     for how in bound connected; do
         local port=$((13272 + ${#how}))

@@ -403,6 +403,21 @@ print(json.dumps(all))')
     ask --json '{"mode":"required","port":81}' /v1/claims # root may bind it
     # shellcheck disable=SC2154 # ask sets it
     case $code in 201 | 409) ;; *) false ;; esac
+    # A restored snapshot is no way around that.
+    claim_as 65534 shop/web
+    DIBS_SOCKET=$SOCKET dibs snapshot export "$T/snapshot"
+    ask_as 65534 -X DELETE '/v1/claims/-?name=shop/web'
+    python3 - "$T/snapshot" <<'END' >"$PUBLIC/forged"
+import json, sys
+s = json.load(open(sys.argv[1]))
+s["claims"] = [c for c in s["claims"] if c["name"] == "shop/web"]
+s["claims"][0]["port"] = s["claims"][0]["bindings"][0]["port"] = 82
+json.dump(s, sys.stdout)
+END
+    ask_as 65534 --json @"$PUBLIC/forged" /v1/restore
+    assert_code 403
+    ASK_SOCKET=$ADMIN ask --json @"$PUBLIC/forged" /v1/restore
+    assert_code 200
 }
 
 @test "a claim belongs to the network namespace that its process is in when it asks" {

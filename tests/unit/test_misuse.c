@@ -62,6 +62,7 @@ static void values_that_are_none_are_refused_or_are_nothing(void **state)
     REFUSED(dibs_ranges_subtract(NULL, (dibs_range){ 1, 2 }, &ranges, &err));
     REFUSED(dibs_ranges_subtract(&huge, (dibs_range){ 1, 2 }, &ranges, &err));
     REFUSED(dibs_ranges_subtract(&backwards, (dibs_range){ 1, 2 }, NULL, &err));
+    REFUSED(dibs_ranges_subtract(&backwards, (dibs_range){ 1, 2 }, &ranges, &err));
     STAYS(ranges);
     STAYS(proto);
     STAYS(port);

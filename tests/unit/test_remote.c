@@ -226,6 +226,56 @@ static void nobody_is_asked_for_port_0(void **state)
     assert_null(strstr(seen(s, 0), "\"port\""));
 }
 
+static void a_key_of_the_caller_is_the_key_of_the_request(void **state)
+{
+    struct server *s = *state;
+    const dibs_request request = { .keep = true };
+    const char *bad[] = { "", "a\r\nX-Y: z", " a", "a ", s->claims };
+    dibs_batch batch = { .requests = &request, .n = 1, .key = "build 4711" };
+    dibs_claim claim = { 0 };
+    dibs_err err = { 0 };
+
+    BEGIN(s, { .reply = s->claim });
+    ASSERT_OK(dibs_claim_ports(s->handle, &batch, &claim, &err), &err);
+    assert_memory_equal(key_of(s, 0), "build 4711\r\n", 12);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        batch.key = bad[i];
+        assert_int_equal(dibs_claim_ports(s->handle, &batch, &claim, &err), DIBS_INVALID);
+    }
+    assert_int_equal(s->n_seen, 1);
+}
+
+static void a_name_that_json_cannot_carry_is_not_sent(void **state)
+{
+    struct server *s = *state;
+    dibs_request request = { .keep = true, .name = "shop/\xff" };
+    dibs_claim claim = { .port = 7 };
+    dibs_err err = { 0 };
+
+    BEGIN(s, { .reply = s->claim });
+    assert_int_equal(dibs_claim_ports(s->handle, &(dibs_batch){ .requests = &request, .n = 1 }, &claim, &err),
+                     DIBS_INVALID);
+    assert_non_null(strstr(err.msg, "UTF-8"));
+    assert_int_equal(claim.port, 7);
+    assert_int_equal(s->n_seen, 0);
+    request.name = NULL;
+    ASSERT_OK(dibs_claim_ports(s->handle, &(dibs_batch){ .requests = &request, .n = 1 }, &claim, &err), &err);
+}
+
+static void a_request_that_is_too_long_for_http_is_invalid(void **state)
+{
+    struct server *s = *state;
+    dibs_pool pool;
+    dibs_err err = { 0 };
+
+    BEGIN(s, { .reply = "HTTP/1.1 414 URI Too Long\r\nContent-Length: 6\r\n\r\n<html>" },
+          { .reply = "HTTP/1.1 431 Too Large\r\nContent-Length: 6\r\n\r\n<html>" });
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(dibs_pool_get(s->handle, "long", &pool, &err), DIBS_INVALID);
+        assert_non_null(strstr(err.msg, "too long"));
+    }
+}
+
 static void a_lost_claim_is_asked_for_again_with_the_same_key(void **state)
 {
     struct server *s = *state;
@@ -494,6 +544,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(a_claim_is_asked_for_and_answered),
         T(nobody_is_asked_for_port_0),
+        T(a_key_of_the_caller_is_the_key_of_the_request),
+        T(a_name_that_json_cannot_carry_is_not_sent),
+        T(a_request_that_is_too_long_for_http_is_invalid),
         T(a_lost_claim_is_asked_for_again_with_the_same_key),
         T(a_connection_that_was_closed_meanwhile_is_opened_again),
         T(a_transfer_is_not_asked_for_twice),

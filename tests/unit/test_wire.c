@@ -185,7 +185,7 @@ static void the_report_of_a_port_comes_back_when_it_is_full(void **state)
     for (; report->n_reasons < DIBS_REPORT_REASONS_MAX; report->n_reasons++) {
         dibs_reason *reason = &report->reasons[report->n_reasons];
 
-        reason->kind = (dibs_reason_kind) (DIBS_WHY_CLAIMED + report->n_reasons % DIBS_WHY_PRIVILEGED);
+        reason->kind = (dibs_reason_kind) (DIBS_WHY_CLAIMED + report->n_reasons % DIBS_WHY_UNUSABLE);
         reason->blocks_static = report->n_reasons % 2;
         reason->blocks_dynamic = report->n_reasons % 3;
         fill_text(reason->text, sizeof reason->text - 1, '\n');

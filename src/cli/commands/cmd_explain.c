@@ -62,8 +62,8 @@ const struct cli_cmd cmd_explain = {
     .args = "PORT",
     .summary = "Explain why a port can or cannot be claimed, and what to do",
     .details = "The first line is the verdict, then a line for each reason with what to do.\n"
-               "Nothing is probed and nothing is claimed. The exit code is 0 whatever the\n"
-               "verdict; scripts read --json.",
+               "Nothing is claimed. The exit code is 0 whatever the verdict; scripts read\n"
+               "--json.",
     .examples = "dibs explain 8080\ndibs explain 53 --proto udp --address 127.0.0.1\n",
     .opts = opts,
     .flags = CLI_HANDLE,

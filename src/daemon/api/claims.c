@@ -62,8 +62,8 @@ static dibs_status prepare(struct api_request *request, dibs_err *err)
                              &request->body.requests[i].pid, err);
     if (s != DIBS_OK)
         return s;
-    if (key && (!key[0] || !text_copy(request->key, LEDGER_KEY_MAX + 1, key)))
-        return err_set(err, DIBS_INVALID, "an Idempotency-Key has between 1 and %d bytes", LEDGER_KEY_MAX);
+    if (key && (!key[0] || !text_copy(request->key, DIBS_KEY_MAX + 1, key)))
+        return err_set(err, DIBS_INVALID, "an Idempotency-Key has between 1 and %d bytes", DIBS_KEY_MAX);
     batch->key = key ? request->key : NULL;
     return DIBS_OK;
 }

@@ -39,7 +39,7 @@ struct api_request {
     dibs_event_query query;      /* for the event feed */
     dibs_settings *settings;     /* settings with the request's overrides; NULL: the daemon's */
     struct quota_use use;
-    char key[LEDGER_KEY_MAX + 2];
+    char key[DIBS_KEY_MAX + 2];
     struct bytes out;
     struct jsonw w;            /* writes to `out` */
     struct wire_params params; /* query parameters */
