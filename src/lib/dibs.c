@@ -419,10 +419,13 @@ dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned f
                                dibs_err *err)
 {
     size_t ended = 0;
-    dibs_status s = release(handle, which, flags, &ended, err);
+    dibs_which first = which ? *which : (dibs_which){ 0 };
 
+    /* Only the first member that is set selects. */
+    first.all_mine = first.all_mine && !first.token && !first.name && first.port == 0;
+    dibs_status s = release(handle, which ? &first : NULL, flags, &ended, err);
     if (s == DIBS_OK || s == DIBS_UNAVAILABLE)
-        s = fallback_release(handle, which, flags, s, &ended, err);
+        s = fallback_release(handle, &first, flags, s, &ended, err);
     if (s == DIBS_OK && n)
         *n = ended;
     return s;

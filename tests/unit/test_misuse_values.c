@@ -92,6 +92,21 @@ static void wrong_values_change_no_stored_record(void **state)
     assert_int_equal(out.generation, r->claim.generation);
 }
 
+static void only_the_first_member_of_which_selects(void **state)
+{
+    struct right *r = *state;
+    const dibs_which more[] = { { .token = "7.1.00", .all_mine = true },
+                                { .name = "shop/other", .port = r->claim.port, .all_mine = true },
+                                { .port = (uint16_t) (r->claim.port - 1), .all_mine = true } };
+    size_t n = 7;
+
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        ASSERT_OK(dibs_claim_release(r->handle, &more[i], 0, &n, &r->e->err), &r->e->err);
+        assert_int_equal(n, 0);
+    }
+    assert_int_equal(e_count(r->e, NULL), 1);
+}
+
 static void pools_out_of_range_are_refused(void **state)
 {
     struct right *r = *state;
@@ -220,6 +235,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(requests_out_of_range_are_refused_and_nothing_is_claimed),
         CASE(wrong_values_change_no_stored_record),
+        CASE(only_the_first_member_of_which_selects),
         CASE(pools_out_of_range_are_refused),
         CASE(questions_and_observations_out_of_range_are_refused),
         CASE(claims_that_cannot_be_are_not_restored),
