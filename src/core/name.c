@@ -105,9 +105,12 @@ dibs_status core_name(struct core *core, const struct call *call, const char *na
         return s;
     (void) snprintf(group, sizeof group, "%.*s", (int) (rest - name), name);
     s = own_group(&in, project, group, err);
-    if (s == DIBS_NOT_FOUND && find_first(&in, group, '/', NULL, found, NULL) == DIBS_OK)
-        add_suffix(group, project);
-    else if (s != DIBS_OK && s != DIBS_NOT_FOUND)
+    if (s == DIBS_NOT_FOUND && find_first(&in, group, '/', NULL, found, NULL) == DIBS_OK) {
+        s = own_group(&in, project, group, err); /* the name found may be our own project's first */
+        if (s == DIBS_NOT_FOUND)
+            add_suffix(group, project);
+    }
+    if (s != DIBS_OK && s != DIBS_NOT_FOUND)
         return s;
     s = join(group, rest, out, err);
     if (s == DIBS_OK)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A name asked for again (INV-7), with real processes that live, die and linger as zombies. */
+#include "ledger/step.h"
 #include "support/core.h"
 
 static void D11_a_name_gets_one_claim_however_often_it_is_asked_for(void **state)
@@ -448,10 +449,73 @@ static void INV_7_a_name_gets_its_port_back_that_was_busy_for_another_a_moment_a
     assert_int_equal(e_must(e, e->core, &named).port, web.port);
 }
 
+/* ---- two first names at once ---- */
+
+static struct {
+    const struct store_ops *ops; /* the store's own */
+    struct engine *e;
+    struct core *twin;
+    const char *project; /* the one whose first name comes late */
+    int n_missed;
+} late;
+
+/* The last of the lookups that find no name of the project; its name comes right after it. */
+enum { LAST_MISS = 5 };
+
+static dibs_status first_name_with_a_late_one(struct store *rows, const struct ledger_names *among,
+                                              char out[DIBS_NAME_MAX + 1], dibs_err *err)
+{
+    dibs_status s = late.ops->name_first(rows, among, out, err);
+    dibs_request r = e_request("shop/api", NULL);
+
+    r.project = late.project;
+    if (s == DIBS_NOT_FOUND && among->project && ++late.n_missed == LAST_MISS)
+        (void) e_must(late.e, late.twin, &r);
+    return s;
+}
+
+static void name_while_another_comes(struct engine *e, const char *project, char out[DIBS_NAME_MAX + 1])
+{
+    struct store *rows = e->core->ledger->store;
+    struct store_ops ops = *rows->ops;
+
+    late.ops = rows->ops;
+    late.e = e;
+    late.twin = e_twin(e);
+    late.project = project;
+    late.n_missed = 0;
+    ops.name_first = first_name_with_a_late_one;
+    rows->ops = &ops;
+    dibs_status s = core_name(e->core, E_CALL(e, e->core), "shop/web", "/srv/shop", out, &e->err);
+    rows->ops = late.ops;
+    ASSERT_OK(s, &e->err);
+    assert_in_range(late.n_missed, LAST_MISS, 2 * LAST_MISS + 1);
+}
+
+static void INV_7_two_first_names_of_a_directory_at_once_get_one_group(void **state)
+{
+    char name[DIBS_NAME_MAX + 1] = "";
+
+    need_network();
+    name_while_another_comes(*state, "/srv/shop", name);
+    assert_string_equal(name, "shop/web");
+}
+
+static void two_directories_of_one_name_at_once_get_a_group_each(void **state)
+{
+    char name[DIBS_NAME_MAX + 1] = "";
+
+    need_network();
+    name_while_another_comes(*state, "/home/shop", name);
+    assert_int_equal(strncmp(name, "shop~", 5), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         E_TEST(D11_a_name_gets_one_claim_however_often_it_is_asked_for),
+        E_TEST(INV_7_two_first_names_of_a_directory_at_once_get_one_group),
+        E_TEST(two_directories_of_one_name_at_once_get_a_group_each),
         E_TEST(D11_P14_the_port_of_a_name_follows_from_the_name),
         E_TEST(a_kept_claim_without_holder_is_found_and_can_be_held),
         E_TEST(another_living_holder_keeps_the_name_and_is_named),
