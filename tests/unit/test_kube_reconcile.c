@@ -814,6 +814,41 @@ static void a_number_that_dibs_gave_before_is_reported(void **state)
     assert_int_equal(claims(w).n, 2);
 }
 
+static void a_copy_that_has_the_ports_of_a_living_pod_is_reported(void **state)
+{
+#define ROLE_NAME "Deployment.web/web/-/-/gossip"
+    struct world *w = *state;
+
+    put(w, PODS, "Pod", POD("u1", ID, ASSIGNED(UNNAMED, "20017", "Pod"), ""));
+    pass(w);
+    w->now_ms += 60000;
+    pass(w);
+    assert_string_equal(w->complaint, "");
+    put(w, PODS, "Pod", POD("u2", ID, ASSIGNED(UNNAMED, "20017", "Pod"), ""));
+    pass(w);
+    assert_string_equal(w->complaint, ""); /* perhaps the end of the other one was not seen yet */
+    w->now_ms += 1000;
+    pass(w);
+    assert_non_null(strstr(w->complaint, "0 web 20017 Port 20017 is also that of another pod"));
+    pass(w);
+    assert_string_equal(w->complaint, "");
+    assert_int_equal(claims(w).n, 1);
+    /* finished or gone it has no port */
+    put(w, PODS, "Pod",
+        POD("u2", ID, ASSIGNED(UNNAMED, "20017", "Pod"), ",\"status\":{\"phase\":\"Failed\"}"));
+    w->now_ms += 60000;
+    pass(w);
+    assert_string_equal(w->complaint, "");
+    /* ports of a role are shared */
+    put(w, PODS, "Pod", POD("u1", ID, ASSIGNED(ROLE_NAME, "20018", "Pod"), ""));
+    put(w, PODS, "Pod", POD("u2", ID, ASSIGNED(ROLE_NAME, "20018", "Pod"), ""));
+    pass(w);
+    w->now_ms += 1000;
+    w->complaint[0] = '\0';
+    pass(w);
+    assert_string_equal(w->complaint, "");
+}
+
 static void a_list_ends_objects_that_it_lacks(void **state)
 {
     struct world *w = *state;
@@ -895,6 +930,7 @@ int main(void)
         CASE(numbers_of_others_are_declared_while_they_are_used),
         CASE(a_pool_that_has_grown_is_heeded),
         CASE(a_number_that_dibs_gave_before_is_reported),
+        CASE(a_copy_that_has_the_ports_of_a_living_pod_is_reported),
         CASE(a_list_ends_objects_that_it_lacks),
         CASE(pools_are_as_rbg_says_them),
     };

@@ -172,6 +172,14 @@ bool inventory_has_pod(const struct inventory *inv, const dibs_claim *claim)
     return read_id(claim->name, id) && is_in_use(inv, hash_table_hash(claim->principal, id));
 }
 
+bool inventory_is_copied(const struct inventory *inv, const struct inventory_object *pod)
+{
+    const struct hash_table_item *own =
+        hash_table_first(&inv->uses, inventory_id_hash(pod->principal, pod->id, false));
+
+    return pod->id[0] && own && hash_table_next(own);
+}
+
 bool inventory_had_pod(const struct inventory *inv, const dibs_claim *claim)
 {
     char id[IDENTITY_ID_MAX + 2] = "";

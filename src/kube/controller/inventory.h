@@ -71,6 +71,8 @@ void inventory_end(struct inventory *inventory, unsigned source);
 
 /* Return whether a living pod records the claim with this number. */
 bool inventory_has_pod(const struct inventory *inventory, const dibs_claim *claim);
+/* Return whether another living pod has the id of this one: one of them is a copy. */
+bool inventory_is_copied(const struct inventory *inventory, const struct inventory_object *pod);
 /* Return whether the pod with the id in the claim's name is finished or gone, so no admission waits for it.
  * Gone pods are remembered until inventory_forget(). */
 bool inventory_had_pod(const struct inventory *inventory, const dibs_claim *claim);

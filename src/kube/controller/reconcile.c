@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/grow.h"
+#include "base/name_part.h"
 #include "base/text.h"
 #include "kube/controller/known.h"
 #include "kube/controller/wish.h"
@@ -315,6 +316,27 @@ static bool is_claimed(const struct reconciler *r, const struct inventory_object
     return false;
 }
 
+/* Report a pod that has the ports of another one: a copy that bypassed the webhook, or that looked to it like
+ * the API server's second request. */
+static void report_copy(struct reconciler *r, struct inventory_object *o)
+{
+    for (size_t i = 0; i < o->n_claims; i++) {
+        struct assigned_claim *claim = &o->claims[i];
+        const char *instance = name_part_at(claim->name, 2);
+
+        if (instance && strncmp(instance, "-/", 2) == 0) /* the role shares it */
+            continue;
+        if (r->now_ms >= claim->again_ms && inventory_is_copied(r->options.inventory, o) &&
+            !is_first_look(r, claim))
+            report(
+                r, RECONCILE_DUPLICATE, o, claim->port,
+                "Port %u is also that of another pod, which has the same %s: one is a copy; please recreate "
+                "that one without this annotation",
+                claim->port, IDENTITY_KEY_CLAIM);
+        return;
+    }
+}
+
 static void check_claims(struct reconciler *r, struct inventory_object *o)
 {
     bool is_confirmed = false;
@@ -335,6 +357,7 @@ static void check_claims(struct reconciler *r, struct inventory_object *o)
                    k->port);
         }
     }
+    report_copy(r, o);
     report_pod(r, o, is_confirmed);
 }
 
