@@ -42,6 +42,18 @@ without_times() { # the claims of the last try, comparable
     [ "$out" = 13510 ]
 }
 
+@test "a snapshot brings back the claim that a repair made for a multicast socket" {
+    listen 13540 udp 224.0.0.251
+    ok pool set cast --ranges 13540
+    ok repair --pool cast
+    ok snapshot export "$T/all.json"
+    new_ledger 1
+    ok snapshot import "$T/all.json" --json
+    json 'd == {"imported": 1}'
+    ok ls --json
+    json 'd[0]["bindings"][0]["address"] == "224.0.0.251"'
+}
+
 @test "importing twice changes nothing the second time" {
     ok get web --port 13520
     ok snapshot export "$T/all.json"
