@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "dibs/limits.h"
+
 #include "base/banned.h"
 
 size_t text_utf8_length(const char *p, size_t left)
@@ -109,6 +111,11 @@ static int hex(char c)
         return c - '0';
     c = (char) (c | 0x20);
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool text_is_boot_id(const char *text)
+{
+    return strlen(text) == DIBS_BOOT_ID_MAX && strspn(text, "0123456789abcdef-") == DIBS_BOOT_ID_MAX;
 }
 
 bool text_percent_decode(char *text, bool plus_is_blank)

@@ -19,6 +19,9 @@ bool text_copy(char *out, size_t size, const char *text);
 /* Parse all `n` bytes as a decimal number of at most `max`: digits only. */
 bool text_number(const char *text, size_t n, uint64_t max, uint64_t *out);
 
+/* Return whether this is a boot id as the kernel writes it. */
+bool text_is_boot_id(const char *text);
+
 /* Decode %XX in place, and '+' as a blank if asked. False for an invalid escape and for %00. */
 bool text_percent_decode(char *text, bool plus_is_blank);
 #endif

@@ -27,7 +27,7 @@ static dibs_status load_boot_id(struct process_view *view, dibs_err *err)
     if (n < 0)
         return err_os(err, DIBS_FAILURE, errno, "cannot read the boot id in /proc/sys/kernel/random/boot_id");
     text[strcspn(text, "\n")] = '\0';
-    if (strlen(text) != DIBS_BOOT_ID_MAX || strspn(text, "0123456789abcdef-") != DIBS_BOOT_ID_MAX)
+    if (!text_is_boot_id(text))
         return err_set(err, DIBS_FAILURE, "/proc/sys/kernel/random/boot_id does not hold a boot id");
     memcpy(view->boot_id, text, sizeof view->boot_id);
     return DIBS_OK;

@@ -184,9 +184,11 @@ bool record_claim_valid(const dibs_claim *c, const char **why)
     else if (c->holder != DIBS_HELD_BY_NOBODY && c->holder != DIBS_HELD_BY_PROCESS &&
              c->holder != DIBS_HELD_BY_LEASE)
         reason = "unknown holder kind";
-    else if (c->holder == DIBS_HELD_BY_PROCESS && (c->process.pid <= 0 || !c->process.boot_id[0]))
+    else if (c->holder == DIBS_HELD_BY_PROCESS &&
+             (c->process.pid <= 0 || !text_is_boot_id(c->process.boot_id)))
         reason = "process holder without identity";
-    else if (c->holder == DIBS_HELD_BY_LEASE && (c->lease_ttl_ms <= 0 || !c->process.boot_id[0]))
+    else if (c->holder == DIBS_HELD_BY_LEASE &&
+             (c->lease_ttl_ms <= 0 || !text_is_boot_id(c->process.boot_id)))
         reason = "lease without length or boot id";
     else if (c->holder == DIBS_HELD_BY_NOBODY && !c->is_kept)
         reason = "neither kept nor held";

@@ -55,6 +55,7 @@ static const char *const record_damage[] = {
     "ttl_ms=-1",
     "exclusive=3",
     "boot_id=''",
+    "boot_id=replace(boot_id, '-', '=')",
     "uid=-1",
     "pool=hex(zeroblob(90))",
 };
