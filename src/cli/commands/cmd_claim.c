@@ -165,7 +165,7 @@ static const struct cli_opt opts[] = {
     { .name = "prefer", .arg = "PORT", .help = "this port if it can be had" },
     { .name = "declare",
       .arg = "PORT",
-      .help = "record that you use this port yourself: nobody else gets it" },
+      .help = "record that you use this port yourself: it is never chosen" },
     CLI_REQUEST_OPTS,
     { .name = "pid", .arg = "PID", .help = "held by this process, until it ends" },
     { .name = "ttl",
