@@ -329,7 +329,7 @@ static dibs_status take_pair(dibs_settings *s, dibs_source source, const char *k
     for (int i = 0; i < DIBS_SETTING_COUNT; i++)
         if (strcmp(key, rows[i].name) == 0)
             return settings_set(s, (dibs_setting) i, value, source, err);
-    return err_set(err, DIBS_INVALID, "there is no setting '%s'; 'dibs doctor' lists them",
+    return err_set(err, DIBS_INVALID, "there is no setting '%s'; 'dibs --help' lists them",
                    text_safe(key, shown, sizeof shown));
 }
 

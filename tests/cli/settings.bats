@@ -90,6 +90,14 @@ END
     says cooldwon
 }
 
+@test "an unknown setting in a file names a command that still works, and lists them" {
+    echo 'tll: 1m' >"$user"
+    refused 2 ls
+    [[ $errs == *"there is no setting 'tll'; 'dibs --help' lists them"* ]]
+    ok --help
+    [[ $out == *--ttl* ]]
+}
+
 @test "a malformed settings file is refused with its place" {
     for text in 'just text' '- a' 'a: [1, 2' 'ttl: [1]' 'ttl: {a: b}' 'ttl: &a 5m
 cooldown: *a' 'ttl: 5m

@@ -181,6 +181,10 @@ os.execv(sys.argv[3], [sys.argv[3], "serve"])' "$@" "$DIBS" 2>"$LOG"
     serve_start
     ask_later "$T/poll" '/v1/events?since=0&wait=30s'
     poll=$STARTED
+    for page in limit=3 newest=true wait=1s; do # these are of pages
+        ask -H 'Accept: text/event-stream' "/v1/events?since=0&$page"
+        assert_code 400
+    done
     ask_later "$T/stream" -H 'Accept: text/event-stream' '/v1/events?since=0'
     wait_until 10 grep -q retry: "$T/stream"
     wait_until 10 connections 2

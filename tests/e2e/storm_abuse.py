@@ -251,7 +251,7 @@ SAMPLES = [
     request("DELETE", "/v1/claims/1.1.0123456789abcdef0123456789abcdef?dry_run=true"),
     request("POST", "/v1/claims/1.1.0123456789abcdef0123456789abcdef/renew", b'{"ttl":"10ms"}'),
     request("POST", "/v1/claims/1.1.0123456789abcdef0123456789abcdef/transfer", b'{"holder":null,"keep":true}'),
-    request("GET", "/v1/events?since=0&limit=5", more="Accept: text/event-stream\r\nLast-Event-ID: 1\r\n"),
+    request("GET", "/v1/events?since=0", more="Accept: text/event-stream\r\nLast-Event-ID: 1\r\n"),
     request("GET", "/v1/pools/default/usage"),
     request("PUT", "/v1/pools/abuse", b'{"ranges":"22000-22010","band":"auto","order":"stride","cooldown_ms":5000}'),
     request("GET", "/v1/ports/tcp/20000?address=127.0.0.1&with=udp"),

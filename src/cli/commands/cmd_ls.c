@@ -352,8 +352,8 @@ const struct cli_cmd cmd_ls = {
                "until released). NAME_PREFIX is whole leading parts of a name, relative to\n"
                "the current group unless it starts with a slash.\n"
                "\n"
-               "--audit adds which process listens: the holder, another process of the\n"
-               "same user, or a foreign one.",
+               "--audit adds which process listens: the holder, one of the kept claim's\n"
+               "project, another one of the same user, or a foreign one.",
     .examples = "dibs ls\ndibs ls --json\ndibs ls --audit --pool default\n",
     .opts = opts,
     .flags = CLI_HANDLE,

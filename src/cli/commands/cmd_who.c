@@ -133,7 +133,8 @@ const struct cli_cmd cmd_who = {
     .summary = "Show who claims a port and who really uses it",
     .details = "A line for each claim, with the directory of its project, then a line for each\n"
                "socket that listens (tcp, sctp) or is bound (udp), with what it is to the\n"
-               "claim: its holder, another process of the same user, foreign, or unclaimed.\n"
+               "claim: its holder, a process of the kept claim's project, another one of the\n"
+               "same user, foreign, or unclaimed.\n"
                "Exit code 5 when there is neither.",
     .examples = "dibs who 8080 || echo 'nobody'\ndibs who 5353 --proto udp || echo 'nobody'\n",
     .opts = opts,

@@ -260,6 +260,8 @@ dibs_status api_read_events(struct api_request *request, dibs_err *err)
         request->wait_until_ms = 0;
     if (!request->is_stream)
         return DIBS_OK;
+    if (query->limit || query->newest || http_query(request->r, "wait", 0))
+        return err_set(err, DIBS_INVALID, "a stream has neither limit= nor newest= nor wait=");
     /* Continue after the event that the reader names; with none, or an unknown one, start with new events. */
     uint64_t newest = request->api->options.engine->seq;
     request->seq = http_query(request->r, "since", 0) ? query->since : newest;
