@@ -378,6 +378,24 @@ static void an_instance_that_cannot_have_the_annotations_is_left_as_it_is(void *
     }
 }
 
+static void a_number_for_several_pods_of_an_instance_is_refused(void **state)
+{
+#define FIXED \
+    "{\\\"allocations\\\":[{\\\"name\\\":\\\"http\\\",\\\"env\\\":\\\"PORT\\\",\\\"port\\\":20050}]}"
+    struct engine *e = *state;
+    dibs *handle = open_pool(e, "20000-20099");
+    struct asked *one = instance(
+        handle, "CREATE", INSTANCE("pd-prefill-0", "Components", "", COMPONENT("leader", "1", FIXED)), NULL);
+    struct asked *two = instance(
+        handle, "CREATE", INSTANCE("pd-prefill-1", "Components", "", COMPONENT("leader", "2", FIXED)), NULL);
+
+    ASSERT_ALLOWED(one);
+    ASSERT_REFUSED(two, 422, "allocations 'http': port 20050 cannot be that of several pods");
+    free(one);
+    free(two);
+    dibs_close(handle);
+}
+
 /* Pods of a component with shared ports only have one number, however many they are. */
 static void a_component_of_any_size_with_shared_ports_is_read_at_once(void **state)
 {
@@ -410,6 +428,7 @@ int main(void)
         E_TEST(numbers_that_rbg_drew_for_an_instance_are_kept_where_they_can_be_had),
         E_TEST(an_update_of_an_instance_adds_numbers_and_changes_none),
         E_TEST(an_instance_that_cannot_have_the_annotations_is_left_as_it_is),
+        E_TEST(a_number_for_several_pods_of_an_instance_is_refused),
         E_TEST(a_component_of_any_size_with_shared_ports_is_read_at_once),
     };
 

@@ -80,6 +80,11 @@ static dibs_status add_port(struct reading *r, const struct workload_port *port,
     uint16_t has =
         port->count == 1 ? port_request_number(port_request_annotation(r->review->object, key)) : 0;
 
+    if (port->mode == DIBS_REQUIRED && port->scope != WORKLOAD_ROLE_SCOPED && who->component_id > 0)
+        return err_set(r->err, DIBS_INVALID,
+                       "allocations '%s': port %u cannot be that of several pods; choose 'prefer', or the "
+                       "scope RoleScoped",
+                       port->name, port->port);
     r->n += port->count;
     if (r->n > PORT_REQUEST_PORTS_MAX) {
         leave(r, "too many ports", "");
