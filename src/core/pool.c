@@ -365,7 +365,7 @@ dibs_status core_snapshot_import(struct core *core, const struct call *call, con
     AUTO(free_auto) dibs_claim *claims = calloc(portbits_count(&taken) + 1, sizeof *claims);
     if (!claims)
         return err_set(err, DIBS_FAILURE, "snapshot: out of memory");
-    for (uint32_t port = range.first; port <= range.last; port++) {
+    for (uint32_t port = range.first; port <= range.last && s == DIBS_OK; port++) {
         if (!portbits_has(&taken, (uint16_t) port))
             continue;
         dibs_claim *c = &claims[count++];
@@ -379,7 +379,9 @@ dibs_status core_snapshot_import(struct core *core, const struct call *call, con
             c->bindings[c->n_bindings++] = (dibs_binding){ proto, { .len = 16 } };
         (void) text_copy(c->pool, sizeof c->pool, pool.name);
         (void) text_copy(c->principal, sizeof c->principal, call->principal);
+        s = core_may_bind(core, call, &c->bindings[0], c->port, err);
     }
-    return ledger_restore(core->ledger, call, &(dibs_snapshot){ claims, count, NULL, 0 }, n_claimed, NULL,
-                          err);
+    return s == DIBS_OK ? ledger_restore(core->ledger, call, &(dibs_snapshot){ claims, count, NULL, 0 },
+                                         n_claimed, NULL, err)
+                        : s;
 }

@@ -418,6 +418,11 @@ END
     assert_code 403
     ASK_SOCKET=$ADMIN ask --json @"$PUBLIC/forged" /v1/restore
     assert_code 200
+    DIBS_SOCKET=$ADMIN dibs pool set low --ranges 84-91
+    ask_as 65534 -X PUT --json '{"range":"84-91","data":"BQ=="}' /v1/pools/low/snapshot
+    assert_code 403
+    ask -X PUT --json '{"range":"84-91","data":"BQ=="}' /v1/pools/low/snapshot
+    assert_code 200
 }
 
 @test "a claim belongs to the network namespace that its process is in when it asks" {
