@@ -282,8 +282,8 @@ static void reap_all(struct processes *all)
 {
     pid_t other = child_next_ended();
 
-    for (; other && !is_part(all, other); other = child_next_ended())
-        (void) waitpid(other, NULL, WNOHANG);
+    while (other && !is_part(all, other) && waitpid(other, NULL, WNOHANG) == other)
+        other = child_next_ended();
     for (size_t i = 0; i < all->n; i++) {
         struct part *part = &all->parts[i];
         siginfo_t info = { 0 };

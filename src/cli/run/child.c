@@ -171,8 +171,10 @@ pid_t child_next_ended(void)
 /* Check the child's state. Return true when it has ended. */
 static bool has_ended(const struct child *child, int *status)
 {
-    for (pid_t other = child_next_ended(); other && other != child->pid; other = child_next_ended())
-        (void) waitpid(other, NULL, WNOHANG);
+    pid_t other = child_next_ended();
+
+    while (other && other != child->pid && waitpid(other, NULL, WNOHANG) == other)
+        other = child_next_ended();
     pid_t pid = waitpid(child->pid, status, WNOHANG | WUNTRACED);
 
     if (pid != child->pid)
