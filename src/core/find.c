@@ -220,6 +220,9 @@ dibs_status core_release(struct core *core, const struct call *call, const dibs_
         return s;
     /* A name or port may match a claim whose holder is alive. */
     if (!(flags & DIBS_RELEASE_FORCE) && core_judge(core, call, NULL, &claim, NULL) == DIBS_UNKNOWN) {
+        s = ledger_certain(&claim, err);
+        if (s == DIBS_UNAVAILABLE) /* nothing can be written, by force neither (INV-11) */
+            return s;
         core_describe(&claim, who, sizeof who);
         return err_set(err, DIBS_TAKEN,
                        "port %u: it is unknown whether its holder is alive (%s); end it with --force",

@@ -140,6 +140,9 @@ reaped_by() { on "$1" log --json | grep -o '"what":"reaped"' | wc -l; }
     assert_status 6
     run on a assert own
     assert_status 3 # its own, though nobody listens
+    run on a release web # INV-11
+    assert_status 6
+    assert_output_has "cannot renew its lease there"
     is_logged a "cannot be renewed"
     from=$SECONDS
     run on a claim --port 31005 --pool all --ttl 1m
