@@ -7,8 +7,9 @@ tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 root=$tmp/root
 read -r -a cc <<<"${CC:-cc}"
+export SANITIZE=${SANITIZE:-${DIBS_TEST_SANITIZE:-none}} # this script runs itself, without the DIBS_ variables
 sanitize=()
-[ "${DIBS_TEST_SANITIZE:-none}" = none ] || sanitize=("-fsanitize=$DIBS_TEST_SANITIZE")
+[ "$SANITIZE" = none ] || sanitize=("-fsanitize=$SANITIZE")
 unset "${!DIBS_@}" LD_LIBRARY_PATH 2>/dev/null # nothing of the settings of the caller and of Meson
 export HOME=$tmp XDG_STATE_HOME=$tmp/state XDG_CONFIG_HOME=$tmp/config XDG_RUNTIME_DIR=$tmp/run
 export DIBS_LEDGER=sqlite:$tmp/ledger.db DIBS_LEDGER_MODE=strict DIBS_SOCKET=none
