@@ -40,24 +40,15 @@ static size_t flaws(struct t_ledger *t)
 }
 
 static const char *const record_damage[] = {
-    "port=70000",
-    "port=0",
-    "generation=-5",
-    "kind=9",
-    "holder=7",
-    "kept=0, holder=0",
-    "pid=-3",
-    "bindings=x'0102'",
-    "bindings=x''",
-    "principal=''",
-    "secret=x'00'",
-    "name='..'",
-    "ttl_ms=-1",
-    "exclusive=3",
-    "boot_id=''",
-    "boot_id=replace(boot_id, '-', '=')",
-    "uid=-1",
-    "pool=hex(zeroblob(90))",
+    "port=70000",    "port=0",
+    "generation=-5", "kind=9",
+    "holder=7",      "kept=0, holder=0",
+    "pid=-3",        "bindings=x'0102'",
+    "bindings=x''",  "principal=''",
+    "secret=x'00'",  "name='..'",
+    "ttl_ms=-1",     "exclusive=3",
+    "boot_id=''",    "boot_id=replace(boot_id, '-', '=')",
+    "uid=-1",        "pool=hex(zeroblob(90))",
 };
 enum { RECORD_DAMAGES = sizeof record_damage / sizeof record_damage[0] };
 

@@ -43,8 +43,8 @@ dibs_status child_start(const struct child_plan *plan, const struct child_signal
 void child_go(struct child *child, const uint16_t *ports, size_t n);
 /* End the child without executing the command. */
 void child_cancel(struct child *child);
-/* Return a child that has ended and may be reaped; 0: none. As process 1 of a container, dibs is the parent of
- * every process whose own has ended. */
+/* Return a child that has ended and may be reaped; 0: none. As process 1 of a container, dibs is the parent
+ * of every process whose own has ended. */
 pid_t child_next_ended(void);
 /* Forward signals until the child ends. Return the exit code as a shell does; *failed is the errno of exec,
  * 0 when the command ran. A child whose exec failed may still exist: child_cancel() ends it. */
