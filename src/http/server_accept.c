@@ -21,7 +21,7 @@ enum {
 
 /* Callers over TCP have no uid; this one belongs to no user. */
 #define UID_OF_TCP UINT32_MAX
-/* And this one no client of another listener: whoever can be many users must not keep administrators out. */
+/* Callers of the reserved listener: a client with many uids must not keep administrators out. */
 #define UID_OF_RESERVED (1ull + UINT32_MAX)
 
 #define TOO_MANY                                                                \

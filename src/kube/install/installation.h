@@ -2,7 +2,7 @@
 #ifndef DIBS_KUBE_INSTALL_INSTALLATION_H
 #define DIBS_KUBE_INSTALL_INSTALLATION_H
 /* One installation of dibs in a cluster. Its id says which cluster a ledger serves, and its keys sign what
- * the webhook assigns to a pod, since everybody who may create pods can write the annotations. Webhook and
+ * the webhook assigns to a pod, since every user who may create pods can write the annotations. Webhook and
  * controller read it from one file, which `dibs kube install` makes:
  *
  *     id 5b0c...

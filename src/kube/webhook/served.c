@@ -111,7 +111,7 @@ void served_adopt(const jsonr_value *pod, const struct identity *who, struct por
         return;
     uint16_t *required = workload_take(request->group, (port_request_count(request) + 1) * sizeof *required);
     uint16_t *given = workload_take(request->group, (config->n_references + 1) * sizeof *given);
-    /* What is not adopted is chosen anew, and replaced. */
+    /* The webhook chooses again and replaces the numbers that it does not adopt. */
     if (!given || !required || !read_ports(pod, request, required))
         return;
     for (size_t i = 0; i < config->n_references; i++) {
