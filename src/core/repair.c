@@ -528,9 +528,14 @@ dibs_status core_repair(struct core *core, const struct call *call, const dibs_r
 
     if (s != DIBS_OK)
         return s;
-    for (size_t i = 0; i < plan->n && plan->observed && s == DIBS_OK; i++)
-        if (plan->observed[i].name[0])
-            s = dibs_name_check(plan->observed[i].name, err);
+    for (size_t i = 0; i < plan->n && plan->observed && s == DIBS_OK; i++) {
+        const dibs_observed *o = &plan->observed[i];
+
+        if (o->name[0])
+            s = dibs_name_check(o->name, err);
+        if (s == DIBS_OK && o->port != 0 && dibs_ranges_contain(&r.pool.ranges, o->port))
+            s = core_may_bind(core, call, &o->binding, o->port, err);
+    }
     if (s != DIBS_OK)
         return s;
     if (plan->observed) {

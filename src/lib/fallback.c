@@ -87,15 +87,17 @@ static dibs_status check_directory(const char *path, dibs_err *err)
                  : DIBS_OK;
 }
 
-/* Remove a damaged or old file: its leases are short, so it is made again. */
-static void remove_file(const char *path)
+/* Set a damaged or old file aside: its leases are short, so it is made again. It may be another program's. */
+static void set_aside(const char *path)
 {
     static const char *const suffixes[] = { "", "-wal", "-shm" };
     char name[PATH_BYTES + 8];
+    char aside[PATH_BYTES + 24];
 
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
         (void) snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
-        (void) unlink(name);
+        (void) snprintf(aside, sizeof aside, "%s.damaged%s", path, suffixes[i]);
+        (void) rename(name, aside);
     }
 }
 
@@ -181,7 +183,7 @@ dibs_status fallback_claim(const dibs *handle, const dibs_batch *batch, dibs_cla
     if (s == DIBS_OK)
         s = claim_leases(settings, &options, &call, &leases, out, err);
     if (s == DIBS_UNAVAILABLE && err->trouble == DIBS_TROUBLE_DAMAGED) {
-        remove_file(settings->mru_file);
+        set_aside(settings->mru_file);
         s = claim_leases(settings, &options, &call, &leases, out, err);
     }
     for (size_t i = 0; i < batch->n && s == DIBS_OK; i++)
@@ -208,7 +210,7 @@ static dibs_status release_leases(const dibs *handle, const dibs_which *which, u
     core_close(core);
     if (s != DIBS_UNAVAILABLE || err->trouble != DIBS_TROUBLE_DAMAGED)
         return s == DIBS_OK ? s : file_failed(settings, s, err);
-    remove_file(settings->mru_file);
+    set_aside(settings->mru_file);
     return DIBS_OK;
 }
 

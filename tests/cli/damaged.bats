@@ -135,6 +135,37 @@ shown_by_all() {
     json '[(c["name"].split("/")[-1], c["project"].split("/")[-1]) for c in d if c["name"]] == [("db", "project")]'
 }
 
+@test "doctor --fix finishes what a killed one began, with the log that this one had set aside" {
+    ok claim -n 200 kept --keep
+    sql 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+    ok get late # only in the log
+    truncate -s 16384 "$T/ledger.db"
+    # As the killed process leaves it between the renames of the log and of the new file.
+    ln "$T/ledger.db" "$T/ledger.db.damaged-20260101T000000Z-1"
+    mv "$T/ledger.db-wal" "$T/ledger.db.damaged-20260101T000000Z-1-wal"
+    rm "$T/ledger.db-shm"
+    mkdir -m 700 "$T/ledger.db.salvage"
+    touch "$T/ledger.db.salvage/new" "$T/ledger.db.salvage/new-journal"
+    try doctor --fix
+    [ "$code" -eq 1 ]
+    ok ls --json
+    json '"late" in [(c["name"] or "").split("/")[-1] for c in d]'
+}
+
+@test "only the owner of a ledger rebuilds it" {
+    [ "$(id -u)" -eq 0 ] || skip "not root"
+    ok get web
+    sql 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+    page=$(sql "SELECT rootpage FROM sqlite_schema WHERE name='claims'")
+    head -c 4096 /dev/zero | tr '\0' '\245' | dd of="$T/ledger.db" bs=4096 seek=$((page - 1)) conv=notrunc status=none
+    chown 65534 "$T"/ledger.db*
+    try doctor --fix
+    [ "$code" -ne 0 ]
+    prints 'belongs to uid 65534: only that user may rebuild it'
+    [ "$(stat -c %u "$T/ledger.db")" -eq 65534 ]
+    [ ! -e "$T/ledger.db.salvage" ]
+}
+
 @test "doctor --fix withholds the ports of every pool on which there are sockets" {
     listen 0
     try pool set p --ranges "$LISTENED-$LISTENED" # warns: it is an ephemeral port

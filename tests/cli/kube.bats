@@ -479,6 +479,13 @@ END
     grep -q 'standard input:9:25: all pods .* the same PodScoped ports' "$T/err"
     # The webhook of a cluster can give such a number to one pod only, so it is not to insist.
     [ "$(grep -c 'dibs.dev/injected' "$T/shared")" -eq 0 ]
+    # A rollout and a DaemonSet make a second pod beside the first, too.
+    for change in 's/replicas: 3/replicas: 1/' 's/Deployment/DaemonSet/'; do
+        deployment PodScoped false | sed "$change" >"$T/one.yaml"
+        ok kube inject "$T/one.yaml"
+        [ "$(grep -c 'dibs.dev/injected' <<<"$out")" -eq 0 ]
+        ok kube inject --release "$T/one.yaml"
+    done
     deployment RoleScoped true >"$T/web.yaml"
     inject "$T/web.yaml"
     grep -q '^        dibs.dev/injected: "true"$' "$T/after"

@@ -218,6 +218,18 @@ reads_only() { # COMMAND
     refused 6 "make it writable" there get /web/4
 }
 
+@test "a claim is not called ended when the index of the log cannot be made" {
+    disk_start -t tmpfs -o size=1m,nr_inodes=16 dibs
+    furnish_nine there
+    there claim /other --port 15210 --keep
+    in_sandbox "$SANDBOX" rm "$T/disk/ledger.db-shm"
+    # shellcheck disable=SC2016 # for the shell there
+    in_sandbox "$SANDBOX" sh -c 'for i in $(seq 30); do touch "$1/$i" 2>/dev/null || exit 0; done; exit 1' - "$T/disk"
+    refused 6 "make it writable" there release /web/4
+    in_sandbox "$SANDBOX" rm "$T/disk/1"
+    [ "$(there ls --all --names | grep -c web/)" = 9 ]
+}
+
 @test "a ledger of an older format that cannot be brought up to date is read as it is" {
     disk_start -t tmpfs -o size=1m dibs
     furnish_nine there

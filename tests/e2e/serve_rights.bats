@@ -423,6 +423,10 @@ END
     assert_code 403
     ask -X PUT --json '{"range":"84-91","data":"BQ=="}' /v1/pools/low/snapshot
     assert_code 200
+    ask_as 65534 --json '{"pool":"low","observed":[{"port":87}]}' /v1/repair
+    assert_code 403
+    ask --json '{"pool":"low","observed":[{"port":87}]}' /v1/repair
+    assert_code 200
 }
 
 @test "a claim belongs to the network namespace that its process is in when it asks" {

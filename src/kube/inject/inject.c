@@ -78,15 +78,37 @@ static const uint16_t *numbers_of(const struct kube_object *o, const struct work
     return NULL;
 }
 
-/* Return whether the template's pods share PodScoped ports. */
-static bool shares_ports(const struct kube_template *t)
+static bool has_pod_scoped(const struct kube_template *t)
 {
     const struct workload_component *component = kube_component(t);
     bool is_scoped = false;
 
     for (size_t p = 0; p < component->n_ports; p++)
         is_scoped = is_scoped || component->ports[p].scope == WORKLOAD_POD_SCOPED;
-    return is_scoped && (uint64_t) t->instances * t->size > 1;
+    return is_scoped;
+}
+
+/* Return whether the template's pods share PodScoped ports. */
+static bool shares_ports(const struct kube_template *t)
+{
+    return has_pod_scoped(t) && (uint64_t) t->instances * t->size > 1;
+}
+
+/* Return whether the webhook can give the pods of the template just these numbers, whenever and however often
+ * they are made: a rollout, more replicas or more nodes make a second pod beside the first. */
+static bool keeps_ports(const kube_injection *in, const struct kube_template *t)
+{
+    return !has_pod_scoped(t) || strcmp(in->objects.all[t->object].kind, "Pod") == 0;
+}
+
+/* The same with the numbers that it refers to, which may be those of any template. */
+static bool keeps_numbers(const kube_injection *in, const struct kube_template *t)
+{
+    bool is_kept = keeps_ports(in, t);
+
+    for (size_t i = 0; i < in->objects.n_templates && kube_component(t)->n_references + t->n_foreign > 0; i++)
+        is_kept = is_kept && keeps_ports(in, &in->objects.templates[i]);
+    return is_kept;
 }
 
 static dibs_status plan_edit(const kube_injection *in, const struct kube_template *t, struct pod_edit *out,
@@ -109,7 +131,7 @@ static dibs_status plan_edit(const kube_injection *in, const struct kube_templat
     for (size_t i = 0; i < t->n_foreign && s == DIBS_OK; i++)
         s = add_foreign(in, &t->foreign[i], out, err);
     /* The webhook of a cluster claims these numbers for the pod. */
-    if (n_own + t->n_foreign > 0 && !shares_ports(t))
+    if (n_own + t->n_foreign > 0 && keeps_numbers(in, t))
         pod_edit_annotation(out, IDENTITY_KEY_INJECTED, "true");
     return s == DIBS_OK && out->is_lost ? no_memory(err) : s;
 }

@@ -12,6 +12,7 @@
  * damaged or lost becomes a placeholder: a kept claim without a holder, which blocks its port until a user
  * with the right releases it (INV-6, INV-10). It has the fields still known from the record, its slots, its
  * name and its newest event. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -50,7 +51,7 @@ struct salvage {
     dibs_err *err;
 };
 
-static const char suffixes[3][8] = { "", "-wal", "-shm" }; /* suffixes of a ledger's files */
+static const char suffixes[4][9] = { "", "-wal", "-shm", "-journal" }; /* suffixes of a ledger's files */
 
 static dibs_status os_error(const struct salvage *r, const char *doing)
 {
@@ -62,7 +63,7 @@ static dibs_status remove_files(const struct salvage *r, const char *path, size_
 {
     char name[sizeof r->new_path + 8];
 
-    for (size_t i = first; i < 3; i++) {
+    for (size_t i = first; i < 4; i++) {
         (void) snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
         if (unlink(name) != 0 && errno != ENOENT && errno != ENOTDIR)
             return os_error(r, "cannot remove a file");
@@ -82,6 +83,30 @@ static void salvage_auto(struct salvage *r)
 
 /* ---- the damaged ledger ---- */
 
+/* Bring back the log that a killed salvage set aside before it put the new file in place. The damaged file
+ * then still has the second name to which that log belongs. */
+static void bring_back_log(const struct salvage *r, const struct stat *st)
+{
+    const char *base = strrchr(r->old.path, '/') ? strrchr(r->old.path, '/') + 1 : r->old.path;
+    DIR *dir = st->st_nlink > 1 && !sqlite_has_log(&r->old) ? opendir(r->dir) : NULL;
+    char log[1024 + 8];
+    char aside[sizeof r->dir + 264];
+    struct stat other = { 0 };
+
+    (void) snprintf(log, sizeof log, "%s-wal", r->old.path);
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
+        if (strncmp(entry->d_name, base, strlen(base)) != 0 || !strstr(entry->d_name, ".damaged-"))
+            continue;
+        int n = snprintf(aside, sizeof aside, "%s/%s", r->dir, entry->d_name);
+        bool is_same = stat(aside, &other) == 0 && other.st_ino == st->st_ino && other.st_dev == st->st_dev;
+        (void) snprintf(aside + n, sizeof aside - (size_t) n, "-wal");
+        if (is_same)
+            (void) rename(aside, log);
+    }
+    if (dir)
+        (void) closedir(dir);
+}
+
 /* Check the file. An empty one gets a page of zeros: else SQLite treats it as new and deletes its log. */
 static dibs_status check_file(struct salvage *r)
 {
@@ -93,6 +118,10 @@ static dibs_status check_file(struct salvage *r)
     if (!S_ISREG(st.st_mode))
         return err_set(r->err, DIBS_INVALID, "ledger %s is not a regular file; it is left as it is",
                        r->old.path);
+    if (st.st_uid != geteuid()) /* the owner decides about pools, and can exchange files under a rebuild */
+        return err_set(r->err, DIBS_DENIED, "ledger %s belongs to uid %u: only that user may rebuild it",
+                       r->old.path, (unsigned) st.st_uid);
+    bring_back_log(r, &st);
     if (st.st_size == 0 && sqlite_has_log(&r->old) && truncate(r->old.path, EMPTY_PAGE_BYTES) != 0)
         return os_error(r, "cannot write to it");
     return DIBS_OK;
@@ -197,17 +226,19 @@ static dibs_status sync_path(const struct salvage *r, const char *path)
     return fd >= 0 && fsync(fd) == 0 ? DIBS_OK : os_error(r, "cannot write it to disk");
 }
 
-/* Give the new file the owner, group and mode of the old one. */
-static dibs_status give_to_owner(const struct salvage *r)
+/* Give the new file the group and mode of the old one. */
+static dibs_status take_rights(const struct salvage *r)
 {
     struct stat old = { 0 };
-    AUTO(fd_auto) int fd = open(r->new_path, O_RDONLY | O_CLOEXEC);
+    struct stat made = { 0 };
+    AUTO(fd_auto) int fd = open(r->new_path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
-    if (fd < 0 || stat(r->old.path, &old) != 0)
-        return os_error(r, "cannot look at its owner");
+    if (fd < 0 || stat(r->old.path, &old) != 0 || fstat(fd, &made) != 0)
+        return os_error(r, "cannot look at its rights");
+    if (!S_ISREG(made.st_mode) || made.st_nlink != 1) /* another user of the directory exchanged it */
+        return err_set(r->err, DIBS_FAILURE, "%s is not the file that was made", r->new_path);
     mode_t mode = old.st_mode & 0777;
-    /* Only root may give a file away; we may be in its group. */
-    if (fchown(fd, old.st_uid, old.st_gid) != 0 && fchown(fd, (uid_t) -1, old.st_gid) != 0)
+    if (fchown(fd, (uid_t) -1, old.st_gid) != 0) /* we may not be in its group any more */
         mode &= ~(mode_t) 070;
     return fchmod(fd, mode) == 0 ? DIBS_OK : os_error(r, "cannot set its mode");
 }
@@ -224,7 +255,7 @@ static dibs_status finish(struct salvage *r)
     r->store = NULL;
     dibs_status s = remove_files(r, r->new_path, 1);
     if (s == DIBS_OK)
-        s = give_to_owner(r);
+        s = take_rights(r);
     return s == DIBS_OK ? sync_path(r, r->new_path) : s;
 }
 

@@ -81,6 +81,8 @@ dibs_status sqlite_error_of(const struct sqlite_store *self, int rc, int os_errn
     if (rc == SQLITE_IOERR_SHORT_READ) /* no system call failed: os_errno is of an earlier one */
         return sqlite_removed(self, "a part of it or of its log", err);
     dibs_trouble trouble = trouble_of(rc, os_errno);
+    if (trouble == DIBS_TROUBLE_MISSING && access(self->path, F_OK) == 0)
+        trouble = DIBS_TROUBLE_UNWRITABLE; /* what is missing, and cannot be made, is a file beside it */
     const char *text = self->db ? sqlite3_errmsg(self->db) : sqlite3_errstr(rc);
 
     (void) err_trouble(err, trouble, "ledger %s: %s: %s (SQLite %d); %s", self->path, doing, text, rc,
