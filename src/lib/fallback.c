@@ -93,11 +93,13 @@ static void set_aside(const char *path)
     static const char *const suffixes[] = { "", "-wal", "-shm" };
     char name[PATH_BYTES + 8];
     char aside[PATH_BYTES + 24];
+    struct stat st = { 0 };
 
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
         (void) snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
         (void) snprintf(aside, sizeof aside, "%s.damaged%s", path, suffixes[i]);
-        (void) rename(name, aside);
+        if (lstat(name, &st) == 0 && S_ISREG(st.st_mode)) /* a directory there is the user's to remove */
+            (void) rename(name, aside);
     }
 }
 
