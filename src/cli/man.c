@@ -167,7 +167,11 @@ void man_page(FILE *to)
     }
     settings(to);
     exit_codes(to);
-    (void) fputs(".SH FILES\n"
+    (void) fputs(".SH TERMINAL\n"
+                 "Tables fit the width of the terminal: the least important columns are left out, then\n"
+                 "long cells are cut in their middle. Elsewhere all of a table is printed. States have\n"
+                 "colours on a terminal, unless NO_COLOR is set or TERM is dumb.\n"
+                 ".SH FILES\n"
                  ".TP\n.I $XDG_STATE_HOME/dibs/ledger.db\nthe ledger of a user\n"
                  ".TP\n.I /var/lib/dibs/ledger.db\nthe ledger of root\n"
                  ".TP\n.I $XDG_CONFIG_HOME/dibs/dibs.yaml\nsettings of a user\n"

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "cli/cli.h"
+#include "cli/terminal.h"
 #include "codec/wire.h"
 
 #include "base/banned.h"
@@ -33,7 +34,10 @@ static bool print_finding(void *ctx, const dibs_finding *finding)
         (void) printf("%s%s\n", v->topic[0] ? "\n" : "", text_safe(finding->topic, topic, sizeof topic));
         (void) snprintf(v->topic, sizeof v->topic, "%s", finding->topic);
     }
-    (void) printf("  %-4s  %s\n", marks[finding->severity], text_safe(finding->text, text, sizeof text));
+    (void) fputs("  ", stdout);
+    size_t width = terminal_print_word(stdout, marks[finding->severity]);
+
+    (void) printf("%*s%s\n", (int) (6 - width), "", text_safe(finding->text, text, sizeof text));
     if (finding->advice[0])
         (void) printf("        -> %s\n", text_safe(finding->advice, text, sizeof text));
     return true;

@@ -3,6 +3,7 @@
 
 #include "base/auto.h"
 #include "cli/listener.h"
+#include "cli/terminal.h"
 #include "net/proto.h"
 
 #include "base/banned.h"
@@ -12,7 +13,9 @@ static void print_text(const dibs_port_report *report, uint16_t port)
     char text[DIBS_ERR_MSG_MAX] = "";
     char advice[DIBS_ERR_MSG_MAX] = "";
 
-    (void) printf("port %u %s\n", port, wire_verdict_text(report));
+    (void) printf("port %u ", port);
+    (void) terminal_print_word(stdout, wire_verdict_text(report));
+    (void) fputc('\n', stdout);
     for (size_t i = 0; i < report->n_reasons; i++) {
         const dibs_reason *reason = &report->reasons[i];
 

@@ -84,10 +84,18 @@ static void protos_text(uint8_t protos, char out[16])
 
 static dibs_status print_table(const struct history *h, dibs_err *err)
 {
-    static const char *const header[] = { "SEQ", "TIME", "WHAT", "PORT", "PROTOS", "NAME", "BY" };
+    static const struct cli_column columns[] = {
+        { .title = "SEQ", .rank = 3 },
+        { .title = "TIME" },
+        { .title = "WHAT" },
+        { .title = "PORT" },
+        { .title = "PROTOS", .rank = 2 },
+        { .title = "NAME", .asks = 24 },
+        { .title = "BY", .asks = 16, .rank = 1 },
+    };
     struct cli_table table = { 0 };
 
-    cli_table_begin(&table, header, 7);
+    cli_table_begin(&table, columns, 7);
     for (size_t i = 0; i < h->n; i++) {
         const dibs_event *event = event_at(h, i);
         char text[64] = "";

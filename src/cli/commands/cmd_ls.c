@@ -246,8 +246,18 @@ static dibs_status show_unclaimed(struct listing *l, dibs_err *err)
 
 static dibs_status print_all(struct listing *l, dibs_err *err)
 {
-    static const char *const header[] = { "PORT",   "PROTO", "ADDRESS", "NAME", "KIND",
-                                          "HOLDER", "STATE", "SINCE",   "POOL", "LISTENER" };
+    static const struct cli_column columns[] = {
+        { .title = "PORT" },
+        { .title = "PROTO", .rank = 4 },
+        { .title = "ADDRESS", .asks = 15, .rank = 5 },
+        { .title = "NAME", .asks = 24 },
+        { .title = "KIND", .rank = 6 },
+        { .title = "HOLDER", .asks = 18, .rank = 2 },
+        { .title = "STATE", .rank = 1, .is_state = true },
+        { .title = "SINCE", .rank = 3 },
+        { .title = "POOL", .asks = 12, .rank = 7 },
+        { .title = "LISTENER", .asks = 24 },
+    };
     struct jsonw *w = &l->cli->w;
     bool is_table = !l->cli->json && !l->is_names;
     bool has_parts = l->cli->json && l->is_audit;
@@ -256,7 +266,7 @@ static dibs_status print_all(struct listing *l, dibs_err *err)
     if (status != DIBS_OK)
         return status;
     if (is_table)
-        cli_table_begin(&l->table, header, l->is_audit ? 10 : 9);
+        cli_table_begin(&l->table, columns, l->is_audit ? 10 : 9);
     if (has_parts) {
         jsonw_object(w);
         jsonw_key(w, "claims");

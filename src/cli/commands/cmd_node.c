@@ -32,11 +32,15 @@ static bool show(void *ctx, const dibs_node *node)
 
 static dibs_status list(struct cli *cli, dibs_err *err)
 {
-    static const char *const header[] = { "NODE", "STATE", "NOTE" };
+    static const struct cli_column columns[] = {
+        { .title = "NODE", .asks = 32 },
+        { .title = "STATE", .is_state = true },
+        { .title = "NOTE", .asks = 16, .rank = 1 },
+    };
     struct listing l = { .cli = cli };
 
     cli_begin_list(cli);
-    cli_table_begin(&l.table, header, 3);
+    cli_table_begin(&l.table, columns, 3);
     dibs_status s = dibs_node_list(cli->handle, show, &l, err);
     cli_end_list(cli);
     if (s == DIBS_OK && !cli->json)

@@ -57,11 +57,16 @@ static void pool_row(struct cli_table *table, const dibs_pool *pool, const dibs_
 
 static dibs_status print_pools(struct cli *cli, const dibs_pool *pools, size_t n, dibs_err *err)
 {
-    static const char *const header[] = { "NAME",     "RANGES", "SCOPE",   "BAND",      "ORDER",
-                                          "COOLDOWN", "STATIC", "DYNAMIC", "AVAILABLE", "WITHHELD" };
+    static const struct cli_column columns[] = {
+        { .title = "NAME", .asks = 20 },  { .title = "RANGES", .asks = 24 },
+        { .title = "SCOPE", .rank = 3 },  { .title = "BAND", .rank = 5 },
+        { .title = "ORDER", .rank = 6 },  { .title = "COOLDOWN", .rank = 7 },
+        { .title = "STATIC", .rank = 2 }, { .title = "DYNAMIC", .rank = 1 },
+        { .title = "AVAILABLE" },         { .title = "WITHHELD", .rank = 4 },
+    };
     AUTO(cli_table_done) struct cli_table table = { 0 };
 
-    cli_table_begin(&table, header, 10);
+    cli_table_begin(&table, columns, 10);
     for (size_t i = 0; i < n; i++) {
         dibs_pool_usage usage = { 0 };
         dibs_status status = dibs_pool_usage_of(cli->handle, pools[i].name, &usage, err);

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/pod_words.h"
 #include "cli/listener.h"
+#include "cli/terminal.h"
 #include "net/proto.h"
 
 #include "base/banned.h"
@@ -49,9 +50,10 @@ static void print_socket(const dibs_socket *socket, const char *relation)
 
     cli_address(&socket->address, address);
     cli_socket_owner(socket, owner, sizeof owner);
-    (void) printf("socket  %s %s:%u  %s, uid %u: %s%s\n", dibs_proto_text(socket->proto), address,
-                  socket->port, text_safe(owner, safe, sizeof safe), socket->uid, relation,
-                  socket->serves ? "" : ", does not listen");
+    (void) printf("socket  %s %s:%u  %s, uid %u: ", dibs_proto_text(socket->proto), address, socket->port,
+                  text_safe(owner, safe, sizeof safe), socket->uid);
+    (void) terminal_print_word(stdout, relation);
+    (void) fputs(socket->serves ? "\n" : ", does not listen\n", stdout);
 }
 
 static void print_json(struct jsonw *w, const dibs_port_report *report, uint16_t port)

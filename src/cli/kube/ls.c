@@ -87,7 +87,11 @@ static void choose_kubeconfig(const struct cli *cli, char out[PATH_MAX])
 
 dibs_status kube_ls(struct cli *cli, dibs_err *err)
 {
-    static const char *const header[] = { "NAMESPACE", "POD", "PORTS", "STATE", "AGE" };
+    static const struct cli_column columns[] = {
+        { .title = "NAMESPACE", .asks = 16 }, { .title = "POD", .asks = 24 },
+        { .title = "PORTS", .asks = 24 },     { .title = "STATE", .is_state = true },
+        { .title = "AGE", .rank = 1 },
+    };
     struct printing p = { .cli = cli, .now_ms = clock_now(0).wall_ms };
     char kubeconfig[PATH_MAX];
 
@@ -104,7 +108,7 @@ dibs_status kube_ls(struct cli *cli, dibs_err *err)
         s = install_check_namespace(options.controller_ns, err);
     if (s != DIBS_OK)
         return s;
-    cli_table_begin(&p.table, header, sizeof header / sizeof *header);
+    cli_table_begin(&p.table, columns, sizeof columns / sizeof *columns);
     cli_begin_list(cli);
     s = pod_list(&options, print_row, &p, &unknown, err);
     cli_end_list(cli);
