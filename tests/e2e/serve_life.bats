@@ -367,9 +367,9 @@ time.sleep(600)' "$T/ledger.db" "$T/locked"
     assert_code 507
 }
 
-@test "a ledger or a log that is removed under a daemon makes it refuse, not issue a port again" {
+@test "a ledger, its log or the log's index that is removed under a daemon makes it refuse, not issue a port again" {
     local file
-    for file in ledger.db-wal ledger.db; do
+    for file in ledger.db-wal ledger.db ledger.db-shm; do
         rm -f "$T"/ledger.db*
         serve_start
         ask --json '{"name":"a/b","keep":true}' /v1/claims

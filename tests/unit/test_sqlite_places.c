@@ -164,6 +164,35 @@ static void a_file_system_that_others_may_share_is_refused(void **state)
     in_own_mounts(*state, open_on_fuse);
 }
 
+static void replace(const char *path, const char *suffix)
+{
+    char name[310];
+
+    (void) snprintf(name, sizeof name, "%s%s", path, suffix);
+    assert_int_equal(unlink(name), 0);
+    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(close(fd), 0);
+}
+
+static void a_log_or_its_index_that_is_replaced_before_the_first_change_is_not_written(void **state)
+{
+    static const char *const suffixes[] = { "-wal", "-shm" };
+    struct t_ledger *t = *state;
+    struct ledger_want want = t_want(NULL, "*");
+    dibs_claim got = { 0 };
+    char path[300];
+
+    path_of(t, path);
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        ASSERT_OK(reopen(t, 1000), &t->err);
+        replace(path, suffixes[i]); /* as the next process does when it finds none */
+        assert_int_equal(t_claim(t, &want, 20000, &got), DIBS_UNAVAILABLE);
+        assert_non_null(strstr(t->err.msg, "was removed while it was in use"));
+        close_ledger(t);
+    }
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, t_open, t_close)
 
 int main(void)
@@ -173,6 +202,7 @@ int main(void)
         CASE(a_ledger_that_does_not_fit_is_full),
         CASE(a_read_only_place_is_unwritable),
         CASE(a_file_system_that_others_may_share_is_refused),
+        CASE(a_log_or_its_index_that_is_replaced_before_the_first_change_is_not_written),
     };
 
     t_scheme = "sqlite";

@@ -413,7 +413,7 @@ dibs_status sqlite_connect(struct sqlite_store *self, dibs_err *err)
 
 void sqlite_disconnect(struct sqlite_store *self)
 {
-    self->log_inode = 0;
+    self->log_inode = self->index_inode = 0;
     for (size_t i = 0; i < SQL_COUNT; i++) {
         (void) sqlite3_finalize(self->stmt[i]);
         self->stmt[i] = NULL;
@@ -477,7 +477,8 @@ static dibs_status open_file(struct sqlite_store *self, const char *dir, dibs_er
         return s;
     self->base.salt = (uint64_t) salt;
     (void) sqlite3_wal_hook(self->db, sqlite_note_log, self);
-    return DIBS_OK;
+    /* Note the log now: until the first change it may be replaced. */
+    return self->access == SQLITE_WRITES ? sqlite_check_log(self, err) : DIBS_OK;
 }
 
 /* Open the ledger read-only: through the index of the log or, without a log, the bare file. A log without an

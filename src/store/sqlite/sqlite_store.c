@@ -198,19 +198,28 @@ dibs_status sqlite_refuse_writing(const struct sqlite_store *self, dibs_err *err
     return DIBS_UNAVAILABLE;
 }
 
-/* Refuse to write to a log that was removed: other processes use another one by now, and would give away the
- * ports of claims that are only in ours. */
-static dibs_status check_log(struct sqlite_store *self, dibs_err *err)
+/* Compare the inode of a file beside the ledger with the one before; it is noted at the first time. */
+static bool is_replaced(const struct sqlite_store *self, const char *suffix, uint64_t *inode)
 {
     char name[sizeof self->path + sizeof "-wal"];
     struct stat st = { 0 };
 
-    (void) snprintf(name, sizeof name, "%s-wal", self->path);
+    (void) snprintf(name, sizeof name, "%s%s", self->path, suffix);
     if (stat(name, &st) != 0)
         st.st_ino = 0;
-    if (self->log_inode != 0 && self->log_inode != st.st_ino)
+    if (*inode == 0)
+        *inode = st.st_ino;
+    return *inode != st.st_ino;
+}
+
+/* Refuse to write after one was removed: other processes use another log by now, or another index with locks
+ * of its own, and would give away the ports of claims that are only in ours. */
+dibs_status sqlite_check_log(struct sqlite_store *self, dibs_err *err)
+{
+    if (is_replaced(self, "-wal", &self->log_inode))
         return sqlite_removed(self, "its log", err);
-    self->log_inode = st.st_ino;
+    if (is_replaced(self, "-shm", &self->index_inode))
+        return sqlite_removed(self, "the index of its log (-shm)", err);
     return DIBS_OK;
 }
 
@@ -227,7 +236,7 @@ static dibs_status writable(struct store *store, dibs_err *err)
     }
     if (faccessat(AT_FDCWD, self->path, W_OK, AT_EACCESS) != 0)
         return sqlite_os_error(self, "cannot write it", errno, err);
-    return check_log(self, err);
+    return sqlite_check_log(self, err);
 }
 
 /* Begin on the file that the path names now. A salvage replaces the file while it holds the write lock: a
@@ -258,7 +267,7 @@ static dibs_status begin(struct store *store, bool is_write, bool is_full, int64
                             self->path);
     }
     if (s == DIBS_OK && is_write)
-        s = check_log(self, err);
+        s = sqlite_check_log(self, err);
     if (s != DIBS_OK)
         rollback(store);
     return s;

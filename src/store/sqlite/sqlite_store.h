@@ -108,7 +108,8 @@ struct sqlite_store {
     int64_t version;        /* of the ledger; 0: not created yet */
     int wal_frames;         /* size of the log after our last commit */
     bool is_in_use;         /* it was opened before: if its file is missing now, it was removed */
-    uint64_t log_inode;     /* of the log that this process writes; 0: not known yet */
+    uint64_t log_inode;     /* of the log that this process writes, and of its index; 0: not known yet */
+    uint64_t index_inode;
     enum sqlite_access access;
     dibs_err why_read_only;                 /* set unless access is SQLITE_WRITES */
     bool is_full;                           /* synchronous=FULL is set */
@@ -139,6 +140,8 @@ void sqlite_close(struct store *store);
 dibs_status sqlite_salvage(const char *rest, const dibs_event *event, struct ledger_salvaged *out,
                            dibs_err *err);
 
+/* Check that this process writes the log, and locks it by the index, that other processes find. */
+dibs_status sqlite_check_log(struct sqlite_store *self, dibs_err *err);
 /* Report that a file of the ledger was removed while this process used it. */
 dibs_status sqlite_removed(const struct sqlite_store *self, const char *what, dibs_err *err);
 /* Report why the ledger can only be read. */
