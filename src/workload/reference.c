@@ -102,31 +102,33 @@ bool workload_is_env_name(const char *env)
 const char *workload_env_danger(const char *env)
 {
     static const struct {
-        const char *name; /* "LD_*": all names with that prefix */
         const char *reader;
+        const char *names; /* "LD_*": all names with that prefix */
     } rows[] = {
-        { "DIBS_*", "dibs itself" },     { "LD_*", "the dynamic linker" },
-        { "GLIBC_TUNABLES", "libc" },    { "GCONV_PATH", "libc" },
-        { "LOCPATH", "libc" },           { "HOME", "most programs" },
-        { "PATH", "every shell" },       { "IFS", "every shell" },
-        { "ENV", "every shell" },        { "CDPATH", "every shell" },
-        { "PS4", "every shell" },        { "BASH_*", "bash" },
-        { "SHELLOPTS", "bash" },         { "BASHOPTS", "bash" },
-        { "PROMPT_COMMAND", "bash" },    { "SHELL", "most programs" },
-        { "TMPDIR", "most programs" },   { "NODE_OPTIONS", "Node" },
-        { "NODE_PATH", "Node" },         { "PYTHONPATH", "Python" },
-        { "PYTHONHOME", "Python" },      { "PYTHONSTARTUP", "Python" },
-        { "PERL5LIB", "Perl" },          { "PERL5OPT", "Perl" },
-        { "RUBYLIB", "Ruby" },           { "RUBYOPT", "Ruby" },
-        { "JAVA_TOOL_OPTIONS", "Java" }, { "CLASSPATH", "Java" },
+        { "dibs itself", "DIBS_*" },
+        { "the dynamic linker", "LD_*" },
+        { "libc", "GLIBC_TUNABLES GCONV_PATH LOCPATH" },
+        { "most programs", "HOME SHELL TMPDIR USER LOGNAME TERM TZ LANG LC_* POSIXLY_CORRECT" },
+        { "every shell", "PATH IFS ENV CDPATH PS4 PWD OLDPWD OPTIND PPID SHLVL" },
+        { "bash", "BASH_* SHELLOPTS BASHOPTS PROMPT_COMMAND TMOUT UID EUID" },
+        { "zsh", "GID EGID USERNAME FPATH ZDOTDIR argv path cdpath fpath status history pipestatus" },
+        { "fish", "FISH_VERSION fish_* version hostname umask" },
+        { "Node", "NODE_OPTIONS NODE_PATH" },
+        { "Python", "PYTHONPATH PYTHONHOME PYTHONSTARTUP" },
+        { "Perl", "PERL5LIB PERL5OPT" },
+        { "Ruby", "RUBYLIB RUBYOPT" },
+        { "Java", "JAVA_TOOL_OPTIONS CLASSPATH" },
     };
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        size_t len = strcspn(rows[i].name, "*");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (const char *name = rows[i].names; *name; name += strspn(name, " ")) {
+            size_t len = strcspn(name, " ");
+            bool is_prefix = name[len - 1] == '*';
 
-        if (strncmp(env, rows[i].name, len) == 0 && (rows[i].name[len] == '*' || env[len] == '\0'))
-            return rows[i].reader;
-    }
+            if (strncmp(env, name, len - is_prefix) == 0 && (is_prefix || env[len] == '\0'))
+                return rows[i].reader;
+            name += len;
+        }
     return NULL;
 }
 

@@ -53,6 +53,15 @@ env_as() {
     [ "$(fish --no-config -c "source $T/fish; sh -c '$show'")" = "$want" ]
 }
 
+@test "a variable that a shell does not let anybody set is refused: nothing that is printed fails or harms there" {
+    # Read-only in bash; in zsh UID and GID change the user; path is zsh's PATH.
+    for name in $(bash -c 'readonly -p' | sed -n 's/^declare -[A-Za-z]* \([A-Za-z_]*\).*/\1/p') UID GID path TMOUT; do
+        printf 'roles: { api: { ports: [ { name: http, env: %s } ] } }\n' "$name" >dibs.yaml
+        refused 2 env api --format export
+        says "env '$name' cannot be a port"
+    done
+}
+
 @test "json is an object of texts, the same with --json" {
     want=$(expected)
     env_as json
