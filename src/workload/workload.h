@@ -47,6 +47,7 @@ struct workload_port {
     uint16_t port;
     uint16_t count;        /* 1: single port */
     bool is_contiguous;    /* adjacent ports */
+    uint16_t container;    /* where a compose service listens in its container; 0: not said */
     bool has_no_host_port; /* in Kubernetes: keep the scheduler out of it */
     size_t n_bindings;     /* 0: tcp on "*" */
     dibs_binding bindings[DIBS_BINDINGS_MAX];

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "cli/compose.h"
 #include "cli/manifest.h"
 #include "codec/json.h"
 
@@ -53,7 +54,9 @@ static dibs_status format_from(const struct cli *cli, const struct format **out,
             return DIBS_OK;
         }
     return err_set(err, DIBS_INVALID,
-                   "env: there is no format '%.40s'; there are dotenv, export, json, fish and systemd", name);
+                   "env: there is no format '%.40s'; "
+                   "there are dotenv, export, json, fish, systemd and compose",
+                   name);
 }
 
 static dibs_status print_pod(const struct printing *p, const char *typed, dibs_err *err)
@@ -156,10 +159,19 @@ static dibs_status print_group(const struct printing *p, dibs_err *err)
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     struct printing p = { .cli = cli };
-    dibs_status s = format_from(cli, &p.format, err);
+    const char *format = cli_value(cli, "format");
+    bool is_compose = format && strcmp(format, "compose") == 0;
+    dibs_status s = DIBS_OK;
 
+    if (is_compose && cli->argc)
+        s = err_set(err, DIBS_INVALID, "env: a compose file is for the whole project; leave out '%.60s'",
+                    cli->argv[0]);
+    else if (!is_compose)
+        s = format_from(cli, &p.format, err);
     if (s == DIBS_OK)
         s = cli_open_manifest(cli, err);
+    if (s == DIBS_OK && is_compose)
+        return cli_print_compose(cli, err);
     if (s != DIBS_OK)
         return s;
     return cli->argc ? print_pod(&p, cli->argv[0], err) : print_group(&p, err);
@@ -168,8 +180,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 static const struct cli_opt opts[] = {
     { .name = "format",
       .arg = "FORMAT",
-      .help = "dotenv (the default), export, json, fish or systemd",
-      .words = "dotenv export json fish systemd" },
+      .help = "dotenv (the default), export, json, fish, systemd or compose",
+      .words = "dotenv export json fish systemd compose" },
     { 0 },
 };
 
@@ -180,7 +192,10 @@ const struct cli_cmd cmd_env = {
     .details = "The variables that 'dibs run ROLE' would set: the role's own ports, and those\n"
                "of other roles that it refers to. Ports that are not claimed yet are claimed\n"
                "and kept. Without ROLE, every port of the manifest, each under a name made of\n"
-               "its role, instance (if there are several) and port: WEB_0_HTTP_PORT.",
+               "its role, instance (if there are several) and port: WEB_0_HTTP_PORT.\n\n"
+               "The format 'compose' is the project's compose file with the ports of its roles\n"
+               "in place of the host ports that it publishes; a port of the manifest says with\n"
+               "'container' which one it is.",
     .examples = "dibs env\n"
                 "dibs env web/0 --format export\n"
                 "dibs env api --format json\n",
