@@ -68,8 +68,7 @@ const char *cli_socket_relation(const dibs_socket *socket, const dibs_claim *cla
 
 void cli_write_sockets(struct jsonw *w, const dibs_port_report *report, const dibs_claim *claims, size_t n)
 {
-    jsonw_key(w, "sockets");
-    jsonw_array(w);
+    jsonw_key_array(w, "sockets");
     for (size_t i = 0; i < report->n_sockets; i++) {
         jsonw_object(w);
         wire_socket_members(w, &report->sockets[i]);

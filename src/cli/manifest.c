@@ -250,8 +250,7 @@ static void write_restart(struct jsonw *w, const struct workload_restart *restar
     jsonw_key_bool(w, "needs_restart", true);
     jsonw_key_string(w, "pod", pod_name(restart->pod, pod, sizeof pod));
     jsonw_key_uint(w, "pods", 1);
-    jsonw_key(w, "variables");
-    jsonw_array(w);
+    jsonw_key_array(w, "variables");
     for (size_t i = 0; i < restart->n; i++) {
         jsonw_object(w);
         jsonw_key_string(w, "name", restart->all[i].variable);

@@ -177,8 +177,7 @@ static void report_error(const struct cli *cli, int exit_code, const dibs_err *e
     }
     jsonw_begin(&w, stderr);
     jsonw_object(&w);
-    jsonw_key(&w, "error");
-    jsonw_object(&w);
+    jsonw_key_object(&w, "error");
     jsonw_key_string(&w, "code", exit_code == CLI_EXIT_OUTPUT ? "output" : wire_code_text(err->code));
     jsonw_key_int(&w, "exit", exit_code);
     jsonw_key_string(&w, "message", err->msg);

@@ -35,7 +35,9 @@ void jsonw_uint(struct jsonw *w, uint64_t value);
 void jsonw_bool(struct jsonw *w, bool value);
 void jsonw_null(struct jsonw *w);
 void jsonw_base64(struct jsonw *w, const void *bytes, size_t n); /* a string; into memory only */
-/* Write key and value. */
+/* Write a key and its value, or a key and the beginning of its value. */
+void jsonw_key_object(struct jsonw *w, const char *key);
+void jsonw_key_array(struct jsonw *w, const char *key);
 void jsonw_key_string(struct jsonw *w, const char *key, const char *text);
 void jsonw_key_int(struct jsonw *w, const char *key, int64_t value);
 void jsonw_key_uint(struct jsonw *w, const char *key, uint64_t value);

@@ -205,6 +205,18 @@ void jsonw_base64(struct jsonw *w, const void *bytes, size_t n)
     put_char(w, '"');
 }
 
+void jsonw_key_object(struct jsonw *w, const char *key)
+{
+    jsonw_key(w, key);
+    jsonw_object(w);
+}
+
+void jsonw_key_array(struct jsonw *w, const char *key)
+{
+    jsonw_key(w, key);
+    jsonw_array(w);
+}
+
 void jsonw_key_string(struct jsonw *w, const char *key, const char *text)
 {
     jsonw_key(w, key);

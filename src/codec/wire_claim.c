@@ -48,8 +48,7 @@ static void write_bindings(struct jsonw *w, const void *object)
 {
     const dibs_claim *claim = object;
 
-    jsonw_key(w, "bindings");
-    jsonw_array(w);
+    jsonw_key_array(w, "bindings");
     for (size_t i = 0; i < claim->n_bindings && i < DIBS_BINDINGS_MAX; i++) {
         jsonw_object(w);
         fields_write(w, binding_fields, &claim->bindings[i]);
@@ -230,8 +229,7 @@ static void write_protos(struct jsonw *w, const void *object)
 {
     const dibs_event *event = object;
 
-    jsonw_key(w, "protos");
-    jsonw_array(w);
+    jsonw_key_array(w, "protos");
     for (int i = DIBS_TCP; i <= DIBS_PROTO_MAX; i++)
         if (event->protos & 1u << i)
             jsonw_string(w, dibs_proto_text((dibs_proto) i));

@@ -434,8 +434,7 @@ void fields_object(struct jsonw *w, const struct field *table, const void *objec
 void field_list(struct jsonw *w, const char *key, const struct field *table, const void *items, size_t size,
                 size_t n)
 {
-    jsonw_key(w, key);
-    jsonw_array(w);
+    jsonw_key_array(w, key);
     for (size_t i = 0; i < n; i++)
         fields_object(w, table, (const char *) items + i * size);
     jsonw_end_array(w);

@@ -74,8 +74,7 @@ void wire_snapshot(struct jsonw *w, const dibs_snapshot *snapshot)
     jsonw_object(w);
     jsonw_key_int(w, "dibs", WIRE_SNAPSHOT_VERSION);
     field_list(w, "pools", pool_fields, snapshot->pools, sizeof *snapshot->pools, snapshot->n_pools);
-    jsonw_key(w, "claims");
-    jsonw_array(w);
+    jsonw_key_array(w, "claims");
     for (size_t i = 0; i < snapshot->n; i++)
         wire_claim(w, &snapshot->claims[i], false);
     jsonw_end_array(w);

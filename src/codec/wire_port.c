@@ -28,8 +28,7 @@ WIRE_VALUE(socket, dibs_socket)
 
 void wire_report_claims(struct jsonw *w, const dibs_port_report *report)
 {
-    jsonw_key(w, "claims");
-    jsonw_array(w);
+    jsonw_key_array(w, "claims");
     for (size_t i = 0; i < report->n_claims; i++)
         wire_claim(w, &report->claims[i], true);
     jsonw_end_array(w);

@@ -116,12 +116,7 @@ static void write_one(struct jsonw *w, const struct identity *identity, const st
     jsonw_object(w);
     jsonw_key_string(w, "claim", name);
     jsonw_key_int(w, "port", claimed);
-    jsonw_key(w, "protocols");
-    jsonw_array(w);
-    for (unsigned proto = DIBS_TCP; proto < PROTOCOLS_END; proto++)
-        if (protocols_of(port) & 1u << proto)
-            jsonw_string(w, protocol_name((dibs_proto) proto));
-    jsonw_end_array(w);
+    protocols_write(w, protocols_of(port));
     jsonw_key_string(w, "kind",
                      port->scope == WORKLOAD_ROLE_SCOPED ? identity->role_keeper : identity->keeper);
     if (number == 0 && port->count > 1)

@@ -32,13 +32,22 @@ uint8_t protocols_of(const struct workload_port *port)
     return (uint8_t) protos;
 }
 
+void protocols_write(struct jsonw *w, uint8_t protos)
+{
+    jsonw_key_array(w, "protocols");
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX; proto++)
+        if (protos & 1u << proto)
+            jsonw_string(w, protocol_name(proto));
+    jsonw_end_array(w);
+}
+
 void protocols_bind(uint8_t protos, dibs_binding bindings[DIBS_BINDINGS_MAX], size_t *n)
 {
-    dibs_proto all[PROTOCOLS_END];
+    dibs_proto all[DIBS_PROTO_MAX];
     size_t n_protos = 0;
 
-    for (unsigned proto = DIBS_TCP; proto < PROTOCOLS_END; proto++)
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX; proto++)
         if (protos & 1u << proto)
-            all[n_protos++] = (dibs_proto) proto;
+            all[n_protos++] = proto;
     (void) !bindings_add("*", all, n_protos, bindings, n, NULL); /* cannot fail: "*" is an address */
 }

@@ -2,6 +2,7 @@
 #ifndef DIBS_KUBE_PROTOCOL_H
 #define DIBS_KUBE_PROTOCOL_H
 /* Protocols as Kubernetes writes them: "TCP", "UDP", "SCTP". A set has bit (1 << proto) for each. */
+#include "codec/json.h"
 #include "workload/workload.h"
 
 enum { PROTOCOLS_END = DIBS_PROTO_MAX + 1 };
@@ -11,6 +12,8 @@ const char *protocol_name(dibs_proto proto);
 uint8_t protocol_bit(const char *name);
 /* Return the protocols of a workload port's bindings. */
 uint8_t protocols_of(const struct workload_port *port);
+/* Write the key "protocols" with the names of a set. */
+void protocols_write(struct jsonw *w, uint8_t protos);
 /* Write the bindings of these protocols on all addresses. */
 void protocols_bind(uint8_t protos, dibs_binding bindings[DIBS_BINDINGS_MAX], size_t *n);
 #endif

@@ -275,8 +275,7 @@ static dibs_status print_all(struct listing *l, dibs_err *err)
     status = show_claims(l, err);
     if (status == DIBS_OK && has_parts) {
         jsonw_end_array(w);
-        jsonw_key(w, "unclaimed");
-        jsonw_array(w);
+        jsonw_key_array(w, "unclaimed");
     }
     if (status == DIBS_OK && l->is_audit)
         status = show_unclaimed(l, err);

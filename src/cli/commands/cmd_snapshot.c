@@ -46,15 +46,13 @@ static dibs_status export_full(struct cli *cli, FILE *to, dibs_err *err)
     jsonw_begin(&w, to);
     jsonw_object(&w);
     jsonw_key_int(&w, "dibs", WIRE_SNAPSHOT_VERSION);
-    jsonw_key(&w, "pools");
-    jsonw_array(&w);
+    jsonw_key_array(&w, "pools");
     dibs_status status = export_pools(cli, pool, &w, err);
 
     if (status != DIBS_OK)
         return status;
     jsonw_end_array(&w);
-    jsonw_key(&w, "claims");
-    jsonw_array(&w);
+    jsonw_key_array(&w, "claims");
     status = dibs_claim_list(cli->handle, &filter, write_claim, &w, err);
     if (status != DIBS_OK)
         return status;

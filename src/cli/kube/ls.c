@@ -29,18 +29,12 @@ static void write_row(struct jsonw *w, const struct pod_list_row *row)
     jsonw_key_string(w, "pod", row->pod);
     jsonw_key_string(w, "state", row->state);
     jsonw_key_int(w, "created_ms", row->created_ms);
-    jsonw_key(w, "ports");
-    jsonw_array(w);
+    jsonw_key_array(w, "ports");
     for (size_t i = 0; i < row->n; i++) {
         jsonw_object(w);
         jsonw_key_string(w, "claim", row->claims[i].name);
         jsonw_key_int(w, "port", row->claims[i].port);
-        jsonw_key(w, "protocols");
-        jsonw_array(w);
-        for (unsigned proto = DIBS_TCP; proto < PROTOCOLS_END; proto++)
-            if (row->claims[i].protos & 1u << proto)
-                jsonw_string(w, protocol_name((dibs_proto) proto));
-        jsonw_end_array(w);
+        protocols_write(w, row->claims[i].protos);
         jsonw_end_object(w);
     }
     jsonw_end_array(w);

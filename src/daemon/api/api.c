@@ -103,8 +103,7 @@ dibs_status api_write_count(struct api_request *request, dibs_status s, const ch
 void api_begin_list(struct api_request *request, const char *key)
 {
     jsonw_object(&request->w);
-    jsonw_key(&request->w, key);
-    jsonw_array(&request->w);
+    jsonw_key_array(&request->w, key);
 }
 
 void api_end_list(struct api_request *request)

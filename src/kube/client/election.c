@@ -123,15 +123,13 @@ static void write_lease(const struct election *e, struct bytes *out)
     jsonw_object(&w);
     jsonw_key_string(&w, "apiVersion", "coordination.k8s.io/v1");
     jsonw_key_string(&w, "kind", "Lease");
-    jsonw_key(&w, "metadata");
-    jsonw_object(&w);
+    jsonw_key_object(&w, "metadata");
     jsonw_key_string(&w, "name", e->name);
     jsonw_key_string(&w, "namespace", e->ns);
     if (r->version[0])
         jsonw_key_string(&w, "resourceVersion", r->version);
     jsonw_end_object(&w);
-    jsonw_key(&w, "spec");
-    jsonw_object(&w);
+    jsonw_key_object(&w, "spec");
     if (r->holder[0])
         jsonw_key_string(&w, "holderIdentity", r->holder);
     jsonw_key_int(&w, "leaseDurationSeconds", r->duration_ms / 1000);

@@ -51,13 +51,11 @@ static void write_event(struct jsonw *w, const struct object_event *e)
     jsonw_object(w);
     jsonw_key_string(w, "apiVersion", "v1");
     jsonw_key_string(w, "kind", "Event");
-    jsonw_key(w, "metadata");
-    jsonw_object(w);
+    jsonw_key_object(w, "metadata");
     jsonw_key_string(w, "namespace", e->ns);
     jsonw_key_string(w, "generateName", "dibs-");
     jsonw_end_object(w);
-    jsonw_key(w, "involvedObject");
-    jsonw_object(w);
+    jsonw_key_object(w, "involvedObject");
     jsonw_key_string(w, "apiVersion", "v1");
     jsonw_key_string(w, "kind", e->kind);
     jsonw_key_string(w, "namespace", e->ns);
@@ -70,8 +68,7 @@ static void write_event(struct jsonw *w, const struct object_event *e)
     jsonw_key_string(w, "firstTimestamp", when);
     jsonw_key_string(w, "lastTimestamp", when);
     jsonw_key_int(w, "count", 1);
-    jsonw_key(w, "source");
-    jsonw_object(w);
+    jsonw_key_object(w, "source");
     jsonw_key_string(w, "component", COMPONENT);
     jsonw_end_object(w);
     jsonw_key_string(w, "reportingComponent", COMPONENT);

@@ -71,22 +71,19 @@ dibs_status install_write_ingress(const char *const *ranges, size_t n, struct by
     jsonw_begin_bytes(&w, out);
     jsonw_array(&w);
     jsonw_object(&w);
-    jsonw_key(&w, "from");
-    jsonw_array(&w);
+    jsonw_key_array(&w, "from");
     for (size_t i = 0; i < n; i++) {
         if (!is_address_range(ranges[i]))
             return err_set(err, DIBS_INVALID, "'%.80s' is not a range of addresses, such as 10.0.0.0/28",
                            ranges[i]);
         jsonw_object(&w);
-        jsonw_key(&w, "ipBlock");
-        jsonw_object(&w);
+        jsonw_key_object(&w, "ipBlock");
         jsonw_key_string(&w, "cidr", ranges[i]);
         jsonw_end_object(&w);
         jsonw_end_object(&w);
     }
     jsonw_end_array(&w);
-    jsonw_key(&w, "ports");
-    jsonw_array(&w);
+    jsonw_key_array(&w, "ports");
     jsonw_object(&w);
     jsonw_key_string(&w, "protocol", "TCP");
     jsonw_key_string(&w, "port", "https");

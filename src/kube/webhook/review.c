@@ -105,13 +105,11 @@ void review_write(const char *uid, const struct review_verdict *verdict, struct 
     jsonw_object(&w);
     jsonw_key_string(&w, "apiVersion", API_VERSION);
     jsonw_key_string(&w, "kind", "AdmissionReview");
-    jsonw_key(&w, "response");
-    jsonw_object(&w);
+    jsonw_key_object(&w, "response");
     jsonw_key_string(&w, "uid", uid);
     jsonw_key_bool(&w, "allowed", verdict->is_allowed);
     if (!verdict->is_allowed) {
-        jsonw_key(&w, "status");
-        jsonw_object(&w);
+        jsonw_key_object(&w, "status");
         jsonw_key_string(&w, "status", "Failure");
         jsonw_key_string(&w, "reason", reason_of(verdict->code));
         jsonw_key_int(&w, "code", verdict->code);
@@ -123,8 +121,7 @@ void review_write(const char *uid, const struct review_verdict *verdict, struct 
         jsonw_base64(&w, verdict->patch.at, verdict->patch.n);
     }
     if (verdict->warnings.n > 0) {
-        jsonw_key(&w, "warnings");
-        jsonw_array(&w);
+        jsonw_key_array(&w, "warnings");
         for (size_t i = 0; i < verdict->warnings.n; i++)
             jsonw_string(&w, verdict->warnings.text[i]);
         jsonw_end_array(&w);

@@ -71,8 +71,7 @@ static void put_branch(struct jsonw *w, const char *key, const struct etcd_op *o
 {
     if (n == 0)
         return;
-    jsonw_key(w, key);
-    jsonw_array(w);
+    jsonw_key_array(w, key);
     for (size_t i = 0; i < n; i++) {
         jsonw_object(w);
         jsonw_key(w, kinds[ops[i].kind].request);
@@ -86,8 +85,7 @@ static void put_txn(struct jsonw *w, const struct etcd_txn *txn)
 {
     jsonw_object(w);
     if (txn->n_compares > 0) {
-        jsonw_key(w, "compare");
-        jsonw_array(w);
+        jsonw_key_array(w, "compare");
         for (size_t i = 0; i < txn->n_compares; i++)
             put_compare(w, &txn->compares[i]);
         jsonw_end_array(w);

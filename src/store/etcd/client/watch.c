@@ -209,8 +209,7 @@ static void write_request(struct etcd_watch *w)
 
     jsonw_begin_bytes(&out, &w->body);
     jsonw_object(&out);
-    jsonw_key(&out, "create_request");
-    jsonw_object(&out);
+    jsonw_key_object(&out, "create_request");
     jsonw_key(&out, "key");
     jsonw_base64(&out, w->options.key.at, w->options.key.n);
     if (w->options.end.n > 0) {
