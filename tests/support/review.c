@@ -2,7 +2,8 @@
 #include "support/review.h"
 
 #include "kube/webhook/admission.h"
-#include "lib/handle.h"
+#include "ledger/ledger.h"
+#include "lib/connection.h"
 #include "net/bindings.h"
 
 static const struct admission_template templates[] = { { "RoleInstance", "spec.components[].template" } };
@@ -141,4 +142,12 @@ void observe(struct engine *e, dibs *handle, uint16_t port, dibs_proto proto)
     ASSERT_OK(bindings_add("*", &proto, 1, r.bindings, &r.n_bindings, &e->err), &e->err);
     ASSERT_OK(speak_for(handle, "kube:observed", &e->err), &e->err);
     ASSERT_OK(dibs_claim_ports(handle, &(dibs_batch){ .requests = &r, .n = 1 }, &out, &e->err), &e->err);
+}
+
+void set_quota(struct engine *e, dibs *handle, uint32_t quota)
+{
+    const struct call call = handle_call(handle);
+    struct fact_record fact = { .subject = "ns:shop", .quota = quota };
+
+    ASSERT_OK(ledger_set_quotas(handle_ledger(handle), &call, &fact, 1, &e->err), &e->err);
 }

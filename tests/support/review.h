@@ -60,6 +60,8 @@ const char *signature(const struct asked *asked);
 
 bool count(void *ctx, const dibs_claim *claim);
 size_t count_claims(struct engine *e, dibs *handle);
+/* Set the quota of the namespace of these pods, as the controller does. */
+void set_quota(struct engine *e, dibs *handle, uint32_t quota);
 /* Declare the number as the controller does it when a Service has it. */
 void observe(struct engine *e, dibs *handle, uint16_t port, dibs_proto proto);
 #endif

@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A namespace has a quota of ports: what exceeds it is refused with the figures, and what it has stays. */
-#include "ledger/ledger.h"
-#include "lib/connection.h"
+/* A namespace has a quota of ports: what exceeds it is refused with the numbers, and what it has stays. */
 #include "support/review.h"
 
 #define MANY(n) \
     "{\\\"allocations\\\":[{\\\"name\\\":\\\"http\\\",\\\"env\\\":\\\"PORT\\\",\\\"count\\\":" #n "}]}"
 #define NAMED(name) "\"name\":\"" name "\""
-
-static void set_quota(struct engine *e, dibs *handle, uint32_t quota)
-{
-    const struct call call = handle_call(handle);
-    struct fact_record fact = { .subject = "ns:shop", .quota = quota };
-
-    ASSERT_OK(ledger_set_quotas(handle_ledger(handle), &call, &fact, 1, &e->err), &e->err);
-}
 
 static void a_namespace_has_a_quarter_of_the_pool_and_is_refused_more(void **state)
 {

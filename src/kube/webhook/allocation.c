@@ -39,7 +39,6 @@ struct batch {
     size_t n_drops;
     struct reference *found; /* one for each reference */
     struct arena *arena;     /* owns these arrays */
-    struct ledger_allowance allowance;
     dibs_err *err;
 };
 
@@ -305,11 +304,11 @@ static dibs_status claim_all(struct batch *b)
                                .drops = b->drops,
                                .n_drops = b->n_drops,
                                .is_dry_run = b->a->is_dry_run };
-    dibs_status s = b->n > 0 ? dibs_claim_ports(b->handle, &batch, b->claims, b->err) : DIBS_OK;
 
-    if (s == DIBS_EXHAUSTED && b->a->has_quota)
-        namespace_quota_explain(b->handle, &b->allowance, &batch, b->err);
-    return s;
+    if (b->n == 0)
+        return DIBS_OK;
+    return b->a->has_quota ? namespace_quota_claim(b->handle, b->a->pool, &batch, b->claims, b->err)
+                           : dibs_claim_ports(b->handle, &batch, b->claims, b->err);
 }
 
 static dibs_status claim_or_move(struct batch *b)
@@ -474,8 +473,6 @@ dibs_status allocation_make(dibs *handle, struct allocation *allocation, struct 
                        .err = err };
     dibs_status s = handle_for(handle, allocation->who->principal, &theirs, err);
 
-    if (s == DIBS_OK && allocation->has_quota)
-        s = namespace_quota_limit(&theirs, allocation->pool, &b.allowance, err);
     if (s == DIBS_OK && !allocation->whos)
         s = brought_choose_id(&theirs, allocation, err);
     if (s == DIBS_OK)

@@ -188,14 +188,11 @@ dibs_status brought_claim(dibs *handle, const struct allocation *a, dibs_err *er
     const struct brought *b = a->brought;
     AUTO(free_auto) dibs_request *requests = calloc(b->n + 1, sizeof *requests);
     AUTO(free_auto) dibs_claim *claims = calloc(b->n + 1, sizeof *claims);
-    struct ledger_allowance allowance = { 0 };
     dibs theirs = { 0 };
 
     if (!requests || !claims)
         return err_set(err, DIBS_FAILURE, "claiming for a pod: out of memory");
     dibs_status s = handle_for(handle, a->who->principal, &theirs, err);
-    if (s == DIBS_OK && a->has_quota)
-        s = namespace_quota_limit(&theirs, a->pool, &allowance, err);
     for (size_t i = 0; i < b->n && s == DIBS_OK; i++) {
         s = check_free(&theirs, a, &b->claims[i], err);
         requests[i] = request_of(a, &b->claims[i]);
@@ -205,8 +202,7 @@ dibs_status brought_claim(dibs *handle, const struct allocation *a, dibs_err *er
     if (s != DIBS_OK)
         return s;
     const dibs_batch batch = { .requests = requests, .n = b->n, .is_dry_run = a->is_dry_run };
-    s = dibs_claim_ports(&theirs, &batch, claims, err);
-    if (s == DIBS_EXHAUSTED && a->has_quota)
-        namespace_quota_explain(&theirs, &allowance, &batch, err);
+    s = a->has_quota ? namespace_quota_claim(&theirs, a->pool, &batch, claims, err)
+                     : dibs_claim_ports(&theirs, &batch, claims, err);
     return s == DIBS_TAKEN ? check_numbers(&theirs, b, requests, s, err) : s;
 }

@@ -12,8 +12,8 @@
 
 enum { SHARE = 4 }; /* a namespace that fails in a loop leaves three quarters of the pool to the others */
 
-dibs_status namespace_quota_limit(dibs *handle, const char *pool, struct ledger_allowance *allowance,
-                                  dibs_err *err)
+/* Let the handle make claims up to the quota of its namespace. */
+static dibs_status limit(dibs *handle, const char *pool, struct ledger_allowance *allowance, dibs_err *err)
 {
     struct fact_record fact = { 0 };
     dibs_pool found = { 0 };
@@ -27,8 +27,9 @@ dibs_status namespace_quota_limit(dibs *handle, const char *pool, struct ledger_
     return s == DIBS_OK ? handle_allow(handle, fact.quota, allowance, err) : s;
 }
 
-void namespace_quota_explain(dibs *handle, const struct ledger_allowance *allowance, const dibs_batch *batch,
-                             dibs_err *err)
+/* Replace the ledger's message by the numbers if the quota is exhausted, not the pool. */
+static void explain(dibs *handle, const struct ledger_allowance *allowance, const dibs_batch *batch,
+                    dibs_err *err)
 {
     uint32_t n_more = 0;
 
@@ -48,4 +49,18 @@ void namespace_quota_explain(dibs *handle, const struct ledger_allowance *allowa
         "included, and this pod needs %u more; delete pods, or raise the annotation " IDENTITY_KEY_QUOTA
         " of the Namespace",
         handle_call(handle).principal + strlen("ns:"), allowance->max, allowance->n, n_more);
+}
+
+dibs_status namespace_quota_claim(const dibs *handle, const char *pool, const dibs_batch *batch,
+                                  dibs_claim *out, dibs_err *err)
+{
+    struct ledger_allowance allowance = { 0 };
+    dibs limited = *handle;
+    dibs_status s = limit(&limited, pool, &allowance, err);
+
+    if (s == DIBS_OK)
+        s = dibs_claim_ports(&limited, batch, out, err);
+    if (s == DIBS_EXHAUSTED)
+        explain(&limited, &allowance, batch, err);
+    return s;
 }

@@ -5,11 +5,8 @@
  * of the Namespace into the ledger; without one it is a quarter of the pool. */
 #include "lib/handle.h"
 
-/* Limit the claims of the namespace for which the handle acts. A namespace above its quota keeps its claims.
- * `allowance` is borrowed by the handle. */
-dibs_status namespace_quota_limit(dibs *handle, const char *pool, struct ledger_allowance *allowance,
-                                  dibs_err *err);
-/* Replace the ledger's message about a batch by the figures if the quota is exhausted, not the pool. */
-void namespace_quota_explain(dibs *handle, const struct ledger_allowance *allowance, const dibs_batch *batch,
-                             dibs_err *err);
+/* As dibs_claim_ports(), for the namespace for which the handle acts. EXHAUSTED also beyond its quota. A
+ * namespace above its quota keeps its claims. */
+dibs_status namespace_quota_claim(const dibs *handle, const char *pool, const dibs_batch *batch,
+                                  dibs_claim *out, dibs_err *err);
 #endif
