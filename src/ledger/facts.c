@@ -92,8 +92,9 @@ static int by_subject(const void *a, const void *b)
     return strcmp(((const struct fact_record *) a)->subject, ((const struct fact_record *) b)->subject);
 }
 
-static bool find_obsolete(void *ctx, const struct fact_record *fact)
+static bool find_obsolete(void *ctx, const void *record)
 {
+    const struct fact_record *fact = record;
     struct comparing *c = ctx;
 
     if (!fact->subject[0] || (c->n > 0 && bsearch(fact, c->quotas, c->n, sizeof *fact, by_subject)))
@@ -127,7 +128,7 @@ dibs_status ledger_set_quotas(struct ledger *ledger, const struct call *call, st
         qsort(quotas, n, sizeof *quotas, by_subject);
     for (AUTO(step_auto) struct step step = { 0 }; step_next(&step, ledger, call, true, &s, err);) {
         c.n_obsolete = 0;
-        s = step.store->ops->facts(step.store, find_obsolete, &c, err);
+        s = step.store->ops->all(step.store, FACTS, find_obsolete, &c, err);
         if (s == DIBS_OK && c.is_lost)
             s = err_set(err, DIBS_FAILURE, "writing quotas: out of memory");
         for (size_t i = 0; i < c.n_obsolete && s == DIBS_OK; i++)

@@ -397,13 +397,26 @@ dibs_status ledger_pool_remove(struct ledger *ledger, const struct call *call, c
     return s;
 }
 
-dibs_status ledger_pools(struct ledger *ledger, const struct call *call,
-                         bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err)
+struct pool_reader {
+    dibs_pool_fn fn;
+    void *ctx;
+};
+
+static bool pass_pool(void *ctx, const void *record)
 {
+    const struct pool_reader *reader = ctx;
+
+    return reader->fn(reader->ctx, record);
+}
+
+dibs_status ledger_pools(struct ledger *ledger, const struct call *call, dibs_pool_fn fn, void *ctx,
+                         dibs_err *err)
+{
+    struct pool_reader reader = { fn, ctx };
     AUTO(step_auto) struct step step = { 0 };
     dibs_status s = step_read(&step, ledger, call, err);
 
-    return s == DIBS_OK ? step.store->ops->pools(step.store, fn, ctx, err) : s;
+    return s == DIBS_OK ? step.store->ops->all(step.store, POOLS, pass_pool, &reader, err) : s;
 }
 
 /* ---- sightings and upkeep ---- */

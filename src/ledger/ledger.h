@@ -274,8 +274,8 @@ dibs_status ledger_pool_put(struct ledger *ledger, const struct call *call, cons
 /* TAKEN while the pool has claims. */
 dibs_status ledger_pool_remove(struct ledger *ledger, const struct call *call, const char *name,
                                dibs_err *err);
-dibs_status ledger_pools(struct ledger *ledger, const struct call *call,
-                         bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err);
+dibs_status ledger_pools(struct ledger *ledger, const struct call *call, dibs_pool_fn fn, void *ctx,
+                         dibs_err *err);
 
 /* Get the fact about fact->subject. NOT_FOUND: there is none. */
 dibs_status ledger_fact(struct ledger *ledger, const struct call *call, struct fact_record *fact,
@@ -298,7 +298,7 @@ dibs_status ledger_sighted(struct ledger *ledger, const struct call *call, struc
 dibs_status ledger_not_leaked(struct ledger *ledger, const struct call *call, const uint64_t *ids, size_t n,
                               dibs_err *err);
 
-/* What became of one claim of a snapshot. */
+/* The outcome for one claim of a snapshot. */
 struct ledger_restored {
     bool is_written; /* false: refused, or an identical claim was there */
     dibs_err refused;

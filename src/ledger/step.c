@@ -147,9 +147,7 @@ dibs_status step_insert(struct step *step, const dibs_claim *template, uint16_t 
 
     dibs_status s = record_secret(row->secret, err);
     if (s == DIBS_OK)
-        s = step->store->ops->put(step->store, CLAIMS, row, err);
-    if (s == DIBS_OK)
-        s = store_put_slots(step->store, c, err);
+        s = store_put_claim(step->store, row, err);
     if (s == DIBS_OK && c->name[0])
         s = step_put_name(step, c, c->id, err);
     return s == DIBS_OK ? step_event(step, kind, c, err) : s;

@@ -270,12 +270,12 @@ dibs_status store_get_pool(struct store *store, const char *name, dibs_pool *out
     return s;
 }
 
-dibs_status store_put_slots(struct store *store, const dibs_claim *claim, dibs_err *err)
+dibs_status store_put_claim(struct store *store, const struct claim_record *row, dibs_err *err)
 {
-    dibs_status s = DIBS_OK;
+    dibs_status s = store->ops->put(store, CLAIMS, row, err);
 
-    for (size_t i = 0; i < claim->n_bindings && s == DIBS_OK; i++) {
-        struct ledger_slot slot = record_slot(claim, i);
+    for (size_t i = 0; i < row->claim.n_bindings && s == DIBS_OK; i++) {
+        struct ledger_slot slot = record_slot(&row->claim, i);
 
         s = store->ops->put(store, SLOTS, &slot, err);
     }

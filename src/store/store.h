@@ -48,7 +48,7 @@ struct store_bounds {
 
 typedef bool (*claim_record_fn)(void *ctx, const struct claim_record *row);
 typedef bool (*claim_fn)(void *ctx, const dibs_claim *claim);
-typedef bool (*fact_fn)(void *ctx, const struct fact_record *fact);
+typedef bool (*record_fn)(void *ctx, const void *record);
 
 /* Every member is mandatory. Unless said otherwise, a member is called inside a transaction and returns OK or
  * UNAVAILABLE; members that find one record also return NOT_FOUND. */
@@ -105,8 +105,9 @@ struct store_ops {
     dibs_status (*tail)(struct store *self, uint64_t *seq, uint64_t *cursor, dibs_err *err);
     dibs_status (*events)(struct store *self, const dibs_event_query *query, uint64_t *oldest,
                           bool (*fn)(void *, const dibs_event *), void *ctx, dibs_err *err);
-    dibs_status (*pools)(struct store *self, bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err);
-    dibs_status (*facts)(struct store *self, fact_fn fn, void *ctx, dibs_err *err);
+    /* List all records of a kind, POOLS or FACTS. A damaged one is skipped: it can be written again (INV-6).
+     */
+    dibs_status (*all)(struct store *self, enum record_kind kind, record_fn fn, void *ctx, dibs_err *err);
     /* Count the claims of a principal that have a name. */
     dibs_status (*count)(struct store *self, const char *principal, uint32_t *n, dibs_err *err);
 
@@ -148,8 +149,8 @@ dibs_status store_get_claim(struct store *store, uint64_t id, struct claim_recor
 dibs_status store_get_name(struct store *store, const char *principal, const char *name,
                            struct name_record *out, dibs_err *err);
 dibs_status store_get_pool(struct store *store, const char *name, dibs_pool *out, dibs_err *err);
-/* Put the slots of all bindings of a claim. */
-dibs_status store_put_slots(struct store *store, const dibs_claim *claim, dibs_err *err);
+/* Put a claim and the slots of all its bindings. */
+dibs_status store_put_claim(struct store *store, const struct claim_record *row, dibs_err *err);
 /* Report all flaws, those of claims first. Called inside a transaction; `fn` must not call the store. */
 dibs_status store_flaws(struct store *store, store_flaw_fn fn, void *ctx, dibs_err *err);
 

@@ -267,21 +267,10 @@ static dibs_status events(struct store *store, const dibs_event_query *query, ui
     return DIBS_OK;
 }
 
-dibs_status memory_rows_pools(struct store *store, bool (*fn)(void *, const dibs_pool *), void *ctx,
-                              dibs_err *err)
+dibs_status memory_rows_all(struct store *store, enum record_kind kind, record_fn fn, void *ctx,
+                            dibs_err *err)
 {
-    const struct memory_table *t = &memory_of(store)->table[POOLS];
-
-    (void) err;
-    for (size_t i = 0; i < t->n; i++)
-        if (!fn(ctx, t->item[i]))
-            break;
-    return DIBS_OK;
-}
-
-dibs_status memory_rows_facts(struct store *store, fact_fn fn, void *ctx, dibs_err *err)
-{
-    const struct memory_table *t = &memory_of(store)->table[FACTS];
+    const struct memory_table *t = &memory_of(store)->table[kind];
 
     (void) err;
     for (size_t i = 0; i < t->n; i++)

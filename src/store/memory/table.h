@@ -73,16 +73,14 @@ dibs_status memory_rows_slots(struct store *store, dibs_proto proto, uint16_t po
                               void *ctx, dibs_err *err);
 dibs_status memory_rows_name_first(struct store *store, const struct ledger_names *among,
                                    char out[DIBS_NAME_MAX + 1], dibs_err *err);
-dibs_status memory_rows_pools(struct store *store, bool (*fn)(void *, const dibs_pool *), void *ctx,
-                              dibs_err *err);
-dibs_status memory_rows_facts(struct store *store, fact_fn fn, void *ctx, dibs_err *err);
+dibs_status memory_rows_all(struct store *store, enum record_kind kind, record_fn fn, void *ctx,
+                            dibs_err *err);
 dibs_status memory_rows_count(struct store *store, const char *principal, uint32_t *n, dibs_err *err);
 dibs_status memory_rows_writable(struct store *store, dibs_err *err);
 dibs_status memory_rows_salvage(const char *rest, const dibs_event *event, struct ledger_salvaged *out,
                                 dibs_err *err);
-#define MEMORY_ROWS_OPS                                                                           \
-    .save = memory_rows_save, .forget = memory_rows_forget, .changes = memory_rows_changes,       \
-    .slots = memory_rows_slots, .name_first = memory_rows_name_first, .pools = memory_rows_pools, \
-    .facts = memory_rows_facts, .count = memory_rows_count, .writable = memory_rows_writable,     \
-    .salvage = memory_rows_salvage
+#define MEMORY_ROWS_OPS                                                                       \
+    .save = memory_rows_save, .forget = memory_rows_forget, .changes = memory_rows_changes,   \
+    .slots = memory_rows_slots, .name_first = memory_rows_name_first, .all = memory_rows_all, \
+    .count = memory_rows_count, .writable = memory_rows_writable, .salvage = memory_rows_salvage
 #endif

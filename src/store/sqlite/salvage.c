@@ -31,10 +31,9 @@
 #include "base/banned.h"
 
 #define PLACEHOLDER_COMMAND "damaged record"
-#define UNKNOWN_PRINCIPAL "uid:?" /* until its name or the owner of the file gives another one */
+#define UNKNOWN_PRINCIPAL "uid:?" /* until its name gives another one */
 
-enum { TIMEOUT_MS = 30000, ASIDE_MAX = 1000, EMPTY_PAGE_BYTES = 4096 };
-enum { ROWS_MAX = 1 << 22, ASTRAY_MAX = 1024, SQL_BYTES = 128 };
+enum { TIMEOUT_MS = 30000, ASIDE_MAX = 1000, EMPTY_PAGE_BYTES = 4096, ROWS_MAX = 1 << 22, ASTRAY_MAX = 1024 };
 
 struct salvage {
     struct sqlite_store old;  /* the damaged ledger */
@@ -251,8 +250,7 @@ static dibs_status finish(struct salvage *r)
 
     if (rc != SQLITE_OK)
         return sqlite_error(self, rc, "writing it whole", r->err);
-    sqlite_close(r->store);
-    r->store = NULL;
+    sqlite_close(TAKE(r->store));
     dibs_status s = remove_files(r, r->new_path, 1);
     if (s == DIBS_OK)
         s = take_rights(r);
@@ -265,13 +263,6 @@ static struct sqlite_store *target(const struct salvage *r)
 }
 
 /* ---- claims and slots ---- */
-
-static dibs_status put_with_slots(struct salvage *r, const struct claim_record *row)
-{
-    dibs_status s = r->store->ops->put(r->store, CLAIMS, row, r->err);
-
-    return s == DIBS_OK ? store_put_slots(r->store, &row->claim, r->err) : s;
-}
 
 static dibs_status put_placeholder(struct salvage *r, struct claim_record *row)
 {
@@ -296,7 +287,7 @@ static dibs_status put_placeholder(struct salvage *r, struct claim_record *row)
     dibs_status s =
         memcmp(row->secret, none, sizeof none) == 0 ? record_secret(row->secret, r->err) : DIBS_OK;
     r->result.n_lost++;
-    return s == DIBS_OK ? put_with_slots(r, row) : s;
+    return s == DIBS_OK ? store_put_claim(r->store, row, r->err) : s;
 }
 
 static dibs_status save_claim(struct salvage *r, sqlite3_stmt *stmt)
@@ -312,7 +303,7 @@ static dibs_status save_claim(struct salvage *r, sqlite3_stmt *stmt)
         return s;
     if (!row.claim.is_damaged) {
         r->result.n_saved++;
-        return put_with_slots(r, &row);
+        return store_put_claim(r->store, &row, r->err);
     }
     if (sqlite_find_place(&r->old, &row.claim, NULL) != DIBS_OK || row.claim.port == 0)
         return DIBS_OK;
@@ -351,7 +342,7 @@ static dibs_status save_slot(struct salvage *r, sqlite3_stmt *stmt)
         if (strcmp(row.claim.command, PLACEHOLDER_COMMAND) != 0)
             return DIBS_OK; /* the claim has this binding */
         record_add_binding(&row.claim, &slot);
-        return put_with_slots(r, &row);
+        return store_put_claim(r->store, &row, r->err);
     }
     record_make_lost(&row, slot.claim_id, slot.port);
     row.claim.created_ms = r->event->time_ms;
@@ -386,16 +377,14 @@ static dibs_status match_names(struct salvage *r)
         "matching names with claims", r->err);
 }
 
-/* Make the owner of the damaged file the principal of claims whose principal is unknown. In a user namespace
- * the file shows another uid than the one that other processes see for the actor. */
+/* Make the owner of the file, who is the actor, the principal of claims whose principal is unknown. */
 static dibs_status set_unknown_principals(struct salvage *r)
 {
-    struct stat st = { 0 };
     char sql[128];
-    bool is_ours = stat(r->old.path, &st) != 0 || st.st_uid == geteuid();
 
-    (void) snprintf(sql, sizeof sql, "UPDATE claims SET principal='uid:%u' WHERE principal='%s'",
-                    is_ours ? r->event->actor_uid : st.st_uid, UNKNOWN_PRINCIPAL);
+    (void) snprintf(sql, sizeof sql,
+                    "UPDATE claims SET principal='uid:%u' WHERE principal='" UNKNOWN_PRINCIPAL "'",
+                    r->event->actor_uid);
     return sqlite_exec(target(r), sql, "writing what was readable", r->err);
 }
 
@@ -460,7 +449,7 @@ static dibs_status read_table(struct salvage *r, const struct table *table)
     r->kind = table->kind;
     for (int pass = 0; pass < 2 && !is_whole && s == DIBS_OK; pass++) {
         AUTO(sqlite_finalize_auto) sqlite3_stmt *stmt = NULL;
-        char sql[SQL_BYTES];
+        char sql[128];
         int rc = SQLITE_ERROR;
         int64_t last[2] = { 0 };
         size_t n_astray = 0;

@@ -470,36 +470,23 @@ static dibs_status events(struct store *store, const dibs_event_query *query, ui
     return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading events", err);
 }
 
-/* List the pools. A damaged pool is skipped; a user can set it again (INV-6). */
-static dibs_status pools(struct store *store, bool (*fn)(void *, const dibs_pool *), void *ctx, dibs_err *err)
+static dibs_status all(struct store *store, enum record_kind kind, record_fn fn, void *ctx, dibs_err *err)
 {
     struct sqlite_store *self = sqlite_of(store);
-    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_POOLS, err);
-    dibs_pool pool;
+    AUTO(sqlite_reset_auto)
+    sqlite3_stmt *stmt = sqlite_stmt(self, kind == POOLS ? SQL_POOLS : SQL_FACTS, err);
+    union {
+        dibs_pool pool;
+        struct fact_record fact;
+    } record;
     int rc = SQLITE_DONE;
 
     if (!stmt)
         return DIBS_UNAVAILABLE;
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
-        if (sqlite_load(stmt, POOLS, &pool) && !fn(ctx, &pool))
+        if (sqlite_load(stmt, kind, &record) && !fn(ctx, &record))
             return DIBS_OK;
-    return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading pools", err);
-}
-
-/* List the facts. A damaged one is skipped; the controller writes it again (INV-6). */
-static dibs_status facts(struct store *store, fact_fn fn, void *ctx, dibs_err *err)
-{
-    struct sqlite_store *self = sqlite_of(store);
-    AUTO(sqlite_reset_auto) sqlite3_stmt *stmt = sqlite_stmt(self, SQL_FACTS, err);
-    struct fact_record fact;
-    int rc = SQLITE_DONE;
-
-    if (!stmt)
-        return DIBS_UNAVAILABLE;
-    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
-        if (sqlite_load(stmt, FACTS, &fact) && !fn(ctx, &fact))
-            return DIBS_OK;
-    return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading facts", err);
+    return rc == SQLITE_DONE ? DIBS_OK : sqlite_error(self, rc, "reading pools or facts", err);
 }
 
 static dibs_status count(struct store *store, const char *principal, uint32_t *n, dibs_err *err)
@@ -641,8 +628,7 @@ const struct store_ops store_sqlite_ops = {
     .name_first = name_first,
     .tail = tail,
     .events = events,
-    .pools = pools,
-    .facts = facts,
+    .all = all,
     .count = count,
     .trim = trim,
     .health = health,
