@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CORE_PLAN_H
 #define DIBS_CORE_PLAN_H
-/* Which ports to try, and in which order (INV-8). */
+/* The ports to try, in their order (INV-8). */
 #include "core/core.h"
 #include "core/order.h"
 

@@ -80,7 +80,7 @@ dibs_status kernel_blocking_sockets(uint64_t netns, dibs_proto proto, uint16_t p
  * two ends. NOT_FOUND: no socket of this host, or not connected any more. */
 dibs_status kernel_peer_uid(int fd, uint32_t *uid, dibs_err *err);
 
-/* Which processes to search first and last for the owner of a socket.
+/* The processes to search first and last for the owner of a socket.
  *
  * Reading /proc/PID/fd makes the kernel hold each file of that process for a moment. If the owner closes the
  * socket then, the close is late, and an immediate bind of the same port fails (one in 700 in a tight loop).

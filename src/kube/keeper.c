@@ -10,7 +10,7 @@
 
 #include "base/banned.h"
 
-/* Which PodScoped claims objects of a kind keep. */
+/* The PodScoped claims that objects of a kind keep. */
 enum kept_pods { NO_PODS, NUMBERED_PODS, INSTANCE_PODS };
 
 struct keeping {

@@ -70,7 +70,7 @@ static void check_port(const char *text)
         CHECK(port == 0);
         return;
     }
-    /* Whatever is a port is a range of that one port. */
+    /* Every port is a range of that one port. */
     CHECK(port >= 1);
     CHECK(dibs_ranges_parse(text, &ranges, &err) == DIBS_OK);
     CHECK(ranges.n == 1 && ranges.item[0].first == port && ranges.item[0].last == port);

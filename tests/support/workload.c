@@ -62,7 +62,7 @@ struct workload_plan sync_now(struct world *w)
     struct workload_plan plan = { 0 };
     struct workload_plan made = { 0 };
 
-    /* Whatever is done is predicted first. */
+    /* Every change is predicted first. */
     ASSERT_OK(workload_sync(w->handle, w->group, true, &plan, &w->err), &w->err);
     ASSERT_OK(workload_sync(w->handle, w->group, false, &made, &w->err), &w->err);
     assert_int_equal(plan.n, made.n);

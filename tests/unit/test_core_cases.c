@@ -158,7 +158,7 @@ static int race(void *arg)
     return 0;
 }
 
-/* Which of the twenty numbers have a listener. */
+/* The listeners among the twenty numbers. */
 static int count_bound(struct engine *e, bool is_bound[20])
 {
     const dibs_binding any = { DIBS_TCP, { .len = 4 } };
@@ -246,7 +246,7 @@ static void D3_D31_P15_without_a_ledger_a_port_is_degraded_and_says_so_or_is_ref
     assert_int_equal(out.token[0], '\0');
     assert_in_range(out.port, 20000, 32767); /* M5: not an ephemeral port */
     uint16_t lent = out.port;
-    /* Whatever needs the ledger is refused, not swallowed. */
+    /* A call that needs the ledger is refused, not swallowed. */
     r.name = "web";
     assert_int_equal(claim(e, handle, &r, &out), DIBS_UNAVAILABLE);
     r = e_required(NULL, "127.0.0.1", 26001);

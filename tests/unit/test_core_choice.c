@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which port dibs chooses: bands, cooldown, cursor, orders, other handles, dead holders (INV-8), dry runs. */
+/* The port that dibs chooses: bands, cooldown, cursor, orders, other handles, dead holders (INV-8), dry runs.
+ */
 #include "core/attempt.h"
 #include "core/cooldown.h"
 #include "core/plan.h"

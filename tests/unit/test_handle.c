@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whose a handle is, and how long it is degraded. */
+/* The owner of a handle, and how long it is degraded. */
 #include "dibs/dibs.h"
 #include "ledger/step.h"
 #include "lib/connection.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The objects that bring dibs into a cluster. What they are for is in e2e/kube_install.bats. */
+/* The objects that bring dibs into a cluster. Their purpose is shown in e2e/kube_install.bats. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whose Lease is not waited for: that of a process of this machine which is dead. */
+/* A controller does not wait for the Lease of a dead process of this machine. */
 #include "support/t.h"
 
 #include <stdlib.h>

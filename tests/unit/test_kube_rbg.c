@@ -96,7 +96,7 @@ static void a_number_of_rbg_that_cannot_be_had_is_refused_with_its_holder(void *
     dibs_close(handle);
 }
 
-/* What only looks like RBG's numbers is replaced, as for any pod. */
+/* Numbers that only look like RBG's are replaced, as for any pod. */
 static void what_rbg_did_not_write_is_not_adopted(void **state)
 {
     static const char *const pods[] = {

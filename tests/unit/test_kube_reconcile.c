@@ -687,7 +687,7 @@ static void a_shared_port_is_restored_and_reported_once(void **state)
     assert_int_equal(reconcile_count(w->reconciler)->n_findings[RECONCILE_REPAIRED], 1);
 }
 
-/* Whoever may create pods past the webhook writes what they like. */
+/* A user who may create pods past the webhook can write any annotation. */
 static void what_no_signature_proves_is_not_written_again(void **state)
 {
     struct world *w = *state;

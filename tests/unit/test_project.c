@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which project a directory belongs to, and the names that follow from it. */
+/* The project of a directory, and the names that follow from it. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -21,7 +21,7 @@ struct install_value {
     bool is_dropped;  /* leave the line out, and those below it that are indented more */
 };
 
-/* What the Secrets contain; ended by install_secrets_done(). */
+/* The contents of the Secrets; ended by install_secrets_done(). */
 struct install_secrets {
     char *authority, *server, *key; /* the webhook's certificates and key, in PEM */
     char *installation; /* the text of an installation (installation.h); NULL: there is none yet */

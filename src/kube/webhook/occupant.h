@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_KUBE_WEBHOOK_OCCUPANT_H
 #define DIBS_KUBE_WEBHOOK_OCCUPANT_H
-/* Who has the number that a pod asks for by `port` or `prefer`: a pod with a claim, or an object that uses
- * the number without one, which the ledger avoids only where it chooses itself. */
+/* The occupant of a number that a pod asks for by `port` or `prefer`: a pod with a claim, or an object that
+ * uses the number without one, which the ledger avoids only where it chooses itself. */
 #include "kube/webhook/review.h"
 #include "workload/workload.h"
 
