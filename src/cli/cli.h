@@ -4,7 +4,7 @@
 /* The command line: it parses and prints; <dibs/dibs.h> makes every decision.
  *
  * One row of a table is a command with its options, help, man page section and completion. To add a command,
- * write commands/cmd_<name>.c with one `const struct cli_cmd`, and name it here and in commands.c. */
+ * write commands/GROUP/cmd_<name>.c with one `const struct cli_cmd`, and name it here and in commands.c. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -39,10 +39,14 @@ enum cli_cmd_flags {
     CLI_REPORTS_MANIFEST = 1 << 8, /* reports an unusable manifest itself */
 };
 
+/* What a command is for. Help lists the commands by group, and each group has a folder in commands/. */
+enum cli_group { CLI_RUN, CLI_ASK, CLI_LOOK, CLI_MAINTAIN, CLI_CLUSTER, CLI_ABOUT, CLI_GROUP_COUNT };
+
 struct workload_group;
 struct cli;
 struct cli_cmd {
     const char *name;
+    enum cli_group group;
     const char *args;           /* synopsis after the options */
     const char *summary;        /* one line, no full stop */
     const char *details;        /* paragraphs for help and man page, lines <= 78 columns */
@@ -135,7 +139,8 @@ dibs_status cli_which(struct cli *cli, const char *text, dibs_which *out, char n
                       dibs_err *err);
 
 extern const struct cli_cmd *const cli_commands[];
-extern const struct cli_opt cli_global_opts[]; /* --json, --quiet, --help, and the settings */
+extern const char *const cli_groups[CLI_GROUP_COUNT]; /* their headings */
+extern const struct cli_opt cli_global_opts[];        /* --json, --quiet, --help, and the settings */
 
 extern const struct cli_cmd cmd_serve, cmd_run, cmd_get, cmd_claim, cmd_release, cmd_renew, cmd_transfer,
     cmd_ls, cmd_who, cmd_explain, cmd_assert, cmd_log, cmd_pool, cmd_node, cmd_snapshot, cmd_reap, cmd_repair,

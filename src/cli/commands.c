@@ -3,12 +3,22 @@
 
 #include "base/banned.h"
 
-/* In the order of help and man page. */
+const char *const cli_groups[CLI_GROUP_COUNT] = {
+    [CLI_RUN] = "Run a project",
+    [CLI_ASK] = "Ask for ports",
+    [CLI_LOOK] = "Look at ports",
+    [CLI_MAINTAIN] = "Maintain",
+    [CLI_CLUSTER] = "Clusters and Kubernetes",
+    [CLI_ABOUT] = "About dibs",
+};
+
+/* In the order of help and man page: group by group. */
 const struct cli_cmd *const cli_commands[] = {
-    &cmd_run,     &cmd_get,    &cmd_claim,   &cmd_release,  &cmd_renew, &cmd_transfer, &cmd_ls,   &cmd_who,
-    &cmd_explain, &cmd_assert, &cmd_log,     &cmd_pool,     &cmd_node,  &cmd_snapshot, &cmd_reap, &cmd_repair,
-    &cmd_init,    &cmd_up,     &cmd_down,    &cmd_plan,     &cmd_env,   &cmd_render,   &cmd_kube, &cmd_serve,
-    &cmd_doctor,  &cmd_help,   &cmd_version, &cmd_complete, NULL,
+    &cmd_run,      &cmd_init, &cmd_up,      &cmd_down,     &cmd_plan,  &cmd_env,
+    &cmd_render,   &cmd_get,  &cmd_claim,   &cmd_release,  &cmd_renew, &cmd_transfer,
+    &cmd_ls,       &cmd_who,  &cmd_explain, &cmd_assert,   &cmd_log,   &cmd_pool,
+    &cmd_snapshot, &cmd_reap, &cmd_repair,  &cmd_doctor,   &cmd_serve, &cmd_node,
+    &cmd_kube,     &cmd_help, &cmd_version, &cmd_complete, NULL,
 };
 
 const struct cli_opt cli_top_opts[] = {

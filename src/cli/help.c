@@ -78,18 +78,24 @@ void help_command(FILE *to, const struct cli_cmd *cmd)
     }
 }
 
-void help_overview(FILE *to)
+static void print_group(FILE *to, enum cli_group group)
 {
-    (void) fputs("Usage: dibs [OPTION]... COMMAND [ARGUMENT]...\n"
-                 "Hands out network ports and makes sure that they stay yours.\n"
-                 "\nCommands:\n",
-                 to);
+    (void) fprintf(to, "\n%s:\n", cli_groups[group]);
     for (size_t i = 0; cli_commands[i]; i++) {
-        if (cli_commands[i]->flags & CLI_HIDDEN)
+        if (cli_commands[i]->group != group || cli_commands[i]->flags & CLI_HIDDEN)
             continue;
         int at = fprintf(to, "  %s", cli_commands[i]->name);
         wrapped(to, cli_commands[i]->summary, at, 13);
     }
+}
+
+void help_overview(FILE *to)
+{
+    (void) fputs("Usage: dibs [OPTION]... COMMAND [ARGUMENT]...\n"
+                 "Hands out network ports and makes sure that they stay yours.\n",
+                 to);
+    for (enum cli_group group = CLI_RUN; group < CLI_GROUP_COUNT; group++)
+        print_group(to, group);
     (void) fputs("\nOptions:\n", to);
     print_globals(to, false);
     for (size_t i = 0; cli_top_opts[i].name; i++)

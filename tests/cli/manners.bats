@@ -9,8 +9,8 @@ teardown() { dibs_teardown; }
 
 @test "the list of commands is what the help shows" {
     ok --list-commands
-    [ "$out" = "$(printf '%s\n' run get claim release renew transfer ls who explain assert log pool node snapshot reap repair \
-        init up down plan env render kube serve doctor help version)" ]
+    [ "$out" = "$(printf '%s\n' run init up down plan env render get claim release renew transfer \
+        ls who explain assert log pool snapshot reap repair doctor serve node kube help version)" ]
     cp "$T/out" "$T/commands"
     ok --help
     while read -r name; do grep -q "^  $name  *[A-Z]" "$T/out"; done <"$T/commands"

@@ -12,6 +12,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 
 const struct cli_cmd cmd_complete = {
     .name = "complete",
+    .group = CLI_ABOUT,
     .args = "-- WORD...",
     .summary = "Print what the last word of a command line can be, for shells",
     .flags = CLI_HIDDEN | CLI_STOP | CLI_NO_SETTINGS,

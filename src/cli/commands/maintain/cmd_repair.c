@@ -89,6 +89,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_repair = {
     .name = "repair",
+    .group = CLI_MAINTAIN,
     .args = "",
     .summary = "Compare the ledger with the ports really in use, and repair it",
     .details = "Without --observed the live sockets of this host are looked at. An observed\n"

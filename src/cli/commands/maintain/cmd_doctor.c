@@ -81,6 +81,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_doctor = {
     .name = "doctor",
+    .group = CLI_MAINTAIN,
     .args = "",
     .summary = "Check ledger, host, claims and settings",
     .details = "Findings by topic, marked ok, note, warn or FAIL, each with what to do. Shows\n"

@@ -112,6 +112,7 @@ static dibs_status run_down(struct cli *cli, dibs_err *err)
 
 const struct cli_cmd cmd_up = {
     .name = "up",
+    .group = CLI_RUN,
     .args = "",
     .summary = "Claim every port of the manifest",
     .details = "Reads dibs.yaml or dibs.json, here or in the nearest directory above, and makes\n"
@@ -130,6 +131,7 @@ const struct cli_cmd cmd_up = {
 
 const struct cli_cmd cmd_plan = {
     .name = "plan",
+    .group = CLI_RUN,
     .args = "",
     .summary = "Show what 'dibs up' would change",
     .details = "The same decisions as 'dibs up', and nothing is reserved. A line for each port:\n"
@@ -142,6 +144,7 @@ const struct cli_cmd cmd_plan = {
 
 const struct cli_cmd cmd_down = {
     .name = "down",
+    .group = CLI_RUN,
     .args = "",
     .summary = "Release every port of the manifest",
     .details = "Ends the claims of this project's manifest. Each name remembers its port and\n"

@@ -353,6 +353,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_ls = {
     .name = "ls",
+    .group = CLI_LOOK,
     .args = "[NAME_PREFIX|PORT]",
     .summary = "List claims",
     .details = "A row for each claim. STATE is alive, dead (the next reap ends it), unknown\n"

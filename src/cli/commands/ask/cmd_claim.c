@@ -179,6 +179,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_claim = {
     .name = "claim",
+    .group = CLI_ASK,
     .args = "[NAME]...",
     .summary = "Claim ports and print them, one per line",
     .details = "Claims one port for each NAME, or one without a name, all of them or none.\n"

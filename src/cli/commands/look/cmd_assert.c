@@ -26,6 +26,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 
 const struct cli_cmd cmd_assert = {
     .name = "assert",
+    .group = CLI_LOOK,
     .args = "NAME|PORT",
     .summary = "Check that it is the claim's own holder that listens",
     .details = "Prints the port and exits with 0 when the holder of the claim listens on it.\n"

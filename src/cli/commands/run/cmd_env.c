@@ -187,6 +187,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_env = {
     .name = "env",
+    .group = CLI_RUN,
     .args = "[ROLE[/INSTANCE[/COMPONENT[/POD]]]]",
     .summary = "Print the environment of a role of the manifest",
     .details = "The variables that 'dibs run ROLE' would set: the role's own ports, and those\n"

@@ -76,6 +76,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_get = {
     .name = "get",
+    .group = CLI_ASK,
     .args = "NAME",
     .summary = "Print the port of a name; it is chosen once and kept",
     .details = "Prints the port that NAME has in this project. If it has none yet, one is\n"

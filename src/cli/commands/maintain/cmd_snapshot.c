@@ -184,6 +184,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_snapshot = {
     .name = "snapshot",
+    .group = CLI_MAINTAIN,
     .args = "export [FILE] | import FILE",
     .summary = "Save claims and pools, or bring them back",
     .details = "The full format has every pool and claim, without tokens. The k8s format is a\n"

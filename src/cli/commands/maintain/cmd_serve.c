@@ -25,6 +25,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_serve = {
     .name = "serve",
+    .group = CLI_MAINTAIN,
     .args = "",
     .summary = "Run the daemon, for all users and containers of a host",
     .details = "Owns the ledger and answers on a Unix socket, which every dibs uses by itself\n"

@@ -51,6 +51,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_reap = {
     .name = "reap",
+    .group = CLI_MAINTAIN,
     .args = "",
     .summary = "End the claims of dead holders",
     .details = "Prints a line for each claim that ended: port, name, former holder. A holder\n"

@@ -52,6 +52,7 @@ dibs_status run_by_manifest(const struct cli *cli, dibs_err *err)
 
 const struct cli_cmd cmd_run = {
     .name = "run",
+    .group = CLI_RUN,
     .args = "[--] COMMAND [ARGUMENT]... | ROLE[/INSTANCE] [-- COMMAND [ARGUMENT]...]",
     .summary = "Run a command with ports that are its own",
     .details = "Claims a port for each -p, or one without a name, and runs COMMAND with them\n"

@@ -213,6 +213,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_render = {
     .name = "render",
+    .group = CLI_RUN,
     .args = "FILE|-",
     .summary = "Fill the ports into a template",
     .details = "Replaces, in FILE or standard input:\n"

@@ -62,6 +62,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_explain = {
     .name = "explain",
+    .group = CLI_LOOK,
     .args = "PORT",
     .summary = "Explain why a port can or cannot be claimed, and what to do",
     .details = "The first line is the verdict, then a line for each reason with what to do.\n"

@@ -131,6 +131,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_who = {
     .name = "who",
+    .group = CLI_LOOK,
     .args = "PORT",
     .summary = "Show who claims a port and who really uses it",
     .details = "A line for each claim, with the directory of its project, then a line for each\n"

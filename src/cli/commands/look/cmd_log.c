@@ -179,6 +179,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_log = {
     .name = "log",
+    .group = CLI_LOOK,
     .args = "",
     .summary = "Show what happened to claims and pools",
     .details = "The newest 50 events, oldest of them first. With --since every event with a\n"

@@ -56,6 +56,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_kube = {
     .name = "kube",
+    .group = CLI_CLUSTER,
     .args = "inject FILE | ls | webhook | controller | install --print",
     .summary = "Put ports into Kubernetes objects",
     .details = "`inject` reads YAML or JSON (- is standard input), finds the pods and pod\n"

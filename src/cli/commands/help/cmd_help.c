@@ -94,6 +94,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_help = {
     .name = "help",
+    .group = CLI_ABOUT,
     .args = "[COMMAND]",
     .summary = "Show help, the man page or shell completions",
     .details = "Without COMMAND: an overview. Completions are read by the shell as it\n"

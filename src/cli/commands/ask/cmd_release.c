@@ -170,6 +170,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_release = {
     .name = "release",
+    .group = CLI_ASK,
     .args = "NAME|PORT... | --all-mine",
     .summary = "End claims",
     .details = "A name or number finds only your own claims, never those of others. Only\n"

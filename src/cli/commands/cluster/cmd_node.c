@@ -76,6 +76,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_node = {
     .name = "node",
+    .group = CLI_CLUSTER,
     .args = "[ls | remove NODE]",
     .summary = "List the hosts of a cluster, or forget one",
     .details = "`ls` shows which hosts share the ledger, and whether their daemons are alive.\n"

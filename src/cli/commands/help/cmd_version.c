@@ -14,6 +14,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 
 const struct cli_cmd cmd_version = {
     .name = "version",
+    .group = CLI_ABOUT,
     .args = "",
     .summary = "Print the version",
     .details = "The same as 'dibs --version'.",

@@ -424,6 +424,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 
 const struct cli_cmd cmd_init = {
     .name = "init",
+    .group = CLI_RUN,
     .args = "",
     .summary = "Write a first dibs.yaml for this directory",
     .details = "Reads what other tools say about the project: the commands of a Procfile, or\n"

@@ -46,6 +46,7 @@ static const struct cli_opt renew_opts[] = {
 
 const struct cli_cmd cmd_renew = {
     .name = "renew",
+    .group = CLI_ASK,
     .args = "NAME|PORT | --token TOKEN",
     .summary = "Extend the lease of a claim and print its port",
     .details = "The lease then ends TIME from now. A claim that a process holds, or nobody,\n"
@@ -68,6 +69,7 @@ static const struct cli_opt transfer_opts[] = {
 
 const struct cli_cmd cmd_transfer = {
     .name = "transfer",
+    .group = CLI_ASK,
     .args = "NAME|PORT | --token TOKEN",
     .summary = "Hand a claim over to another holder and print its port",
     .details = "The claim gets a new token (shown with --json); the old one is invalid\n"

@@ -291,6 +291,7 @@ static const struct cli_opt opts[] = {
 
 const struct cli_cmd cmd_pool = {
     .name = "pool",
+    .group = CLI_MAINTAIN,
     .args = "[ls | show NAME | set NAME | rm NAME]",
     .summary = "List, make, change or remove pools of ports",
     .details = "The pool `default` is 20000-32767, unless --range says otherwise: registered\n"
