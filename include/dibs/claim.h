@@ -62,7 +62,8 @@ typedef struct dibs_claim {
     char command[DIBS_COMMAND_MAX + 1];
     char project[DIBS_PROJECT_MAX + 1];
     char env[DIBS_ENV_MAX + 1];       /* variables of its process: "PORT=20001 API=20002"; empty: unknown */
-    char keeper[DIBS_KEEPER_MAX + 1]; /* object it is kept for: "StatefulSet/web", or "Pod"; empty: none */
+    char keeper[DIBS_KEEPER_MAX + 1]; /* object it is kept for: "StatefulSet/web", "Pod"; "observation" if a
+                                         repair declared it; empty: none */
     uint16_t run;                   /* first of this many ports claimed as a run; 1: alone; 0: not recorded */
     char token[DIBS_TOKEN_MAX + 1]; /* empty in listings and for claims of others */
     char node[DIBS_NODE_MAX + 1];   /* in a cluster: the host of the claim; empty: this host */

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "core/plan.h"
 #include "host/kernel.h"
+#include "net/bindings.h"
 
 #include "base/banned.h"
 
@@ -72,27 +73,6 @@ static dibs_relation relate(const dibs_claim *wanted, const dibs_claim *b, dibs_
                                                                         : DIBS_REL_OWN_WILDCARD;
         }
     return is_own(wanted, b) ? DIBS_REL_SAME_HOLDER : DIBS_REL_OTHER_HOLDER;
-}
-
-/* Return whether the claim has every requested binding. 0.0.0.0 has no IPv6 address. */
-static bool covers(const dibs_claim *b, const dibs_claim *wanted)
-{
-    for (size_t i = 0; i < wanted->n_bindings; i++) {
-        const dibs_binding *mine = &wanted->bindings[i];
-        bool is_covered = false;
-
-        for (size_t k = 0; k < b->n_bindings && !is_covered; k++) {
-            const dibs_address *theirs = &b->bindings[k].address;
-
-            is_covered = mine->proto == b->bindings[k].proto &&
-                         (dibs_address_equal(&mine->address, theirs) ||
-                          (dibs_address_is_wildcard(theirs) &&
-                           (theirs->len == mine->address.len || (theirs->len == 16 && !theirs->v6only))));
-        }
-        if (!is_covered)
-            return false;
-    }
-    return true;
 }
 
 static void fill_blocker(dibs_err *err, dibs_relation relation, const dibs_claim *b,
@@ -222,7 +202,7 @@ static dibs_status refuse_claimed(struct core *core, const struct call *call, co
     else if (relation == DIBS_REL_OWN_WILDCARD)
         (void) err_set(
             err, DIBS_TAKEN,
-            covers(b, wanted)
+            bindings_include(b->bindings, b->n_bindings, wanted->bindings, wanted->n_bindings)
                 ? "port %u conflicts with your own wildcard claim on %s %s (%s); it covers what is asked "
                   "for: use it, or release it first"
                 : "port %u conflicts with your own claim on %s %s (%s), which is only a part of what is "

@@ -13,17 +13,23 @@
 #include "base/text.h"
 #include "core/core.h"
 #include "host/kernel.h"
+#include "net/bindings.h"
 
 #include "base/banned.h"
 
 enum { SOCKETS_MAX = 65536, CHUNK = 256 };
+#define NONE SIZE_MAX
+
+/* The keeper of a declared claim that withholds an observed port which could not be claimed. */
+#define WITHHELD "observation"
 
 /* An observed use, and the claim that covers it. */
 struct use {
     struct use *next;  /* next use of the same protocol and port, in the order of `seen` */
     uint64_t claim_id; /* the claim that covers it; 0: none */
     char *other_name;  /* name of that claim when the observed name differs; else NULL */
-    bool is_repeated;  /* an earlier use conflicts with it */
+    bool is_repeated;  /* an earlier use that can be claimed covers it */
+    bool is_blocked;   /* a claim, or an earlier use that can be claimed, covers a part of it only */
 };
 
 struct use_chain {
@@ -52,11 +58,13 @@ struct repairing {
 struct chunk {
     size_t n;
     dibs_claim claims[CHUNK];
+    uint8_t n_renamed[CHUNK]; /* of each of `claims`: the names tried after the observed one */
     struct sighting_record unused[CHUNK];
     struct ledger_seen leaks[CHUNK];
     uint64_t ids[CHUNK];
-    size_t claim_of[CHUNK];                 /* of each missing use: its index in `claims` */
+    size_t claim_of[CHUNK];                 /* of each use: its index in `claims`, or NONE */
     struct ledger_restored restored[CHUNK]; /* what became of each of `claims` */
+    dibs_claim withheld[CHUNK];             /* declared instead of the claims that were refused */
 };
 
 static void report(struct repairing *r, const dibs_repair_item *about, const char *fmt, ...)
@@ -121,9 +129,31 @@ static dibs_status index_uses(struct repairing *r, dibs_err *err)
         r->uses[i].next = chain->first;
         chain->first = &r->uses[i];
     }
-    for (size_t i = 0; i < r->n_seen; i++)
-        r->uses[i].is_repeated = first_use(r, &r->seen[i].binding, r->seen[i].port) != &r->uses[i];
     return DIBS_OK;
+}
+
+/* Return whether a claim on `wide` is enough for a use of `used`. A live socket is protected by the probe,
+ * too: then a claim on another part of it is enough. */
+static bool is_enough(const struct repairing *r, const dibs_binding *wide, const dibs_binding *used)
+{
+    return r->sockets || bindings_include(wide, 1, used, 1);
+}
+
+/* Compare each use with the earlier ones of its port. */
+static void mark_repeated(struct repairing *r)
+{
+    for (size_t i = 0; i < r->n_seen; i++) {
+        const dibs_binding *used = &r->seen[i].binding;
+        struct use *use = &r->uses[i];
+
+        for (struct use *earlier = first_use(r, used, r->seen[i].port); earlier != use && !use->is_repeated;
+             earlier = in_the_way(r, earlier->next, &used->address)) {
+            bool is_enough_for_it = is_enough(r, &r->seen[earlier - r->uses].binding, used);
+
+            use->is_repeated = !earlier->is_blocked && is_enough_for_it;
+            use->is_blocked = use->is_blocked || (!earlier->is_blocked && !is_enough_for_it);
+        }
+    }
 }
 
 /* Write the name of a second claim of a service with several ports: "two/133". Empty: not a valid name. */
@@ -145,7 +175,14 @@ static bool is_name_of(const dibs_claim *claim, const char *observed)
     return strcmp(beside, claim->name) == 0;
 }
 
-/* Note the first claim that covers each use. */
+static bool note_other_name(struct use *use, const dibs_claim *claim, const char *observed)
+{
+    if (!is_name_of(claim, observed))
+        use->other_name = strdup(claim->name);
+    return is_name_of(claim, observed) || use->other_name;
+}
+
+/* Note the first claim that covers each use, and the uses of which a claim covers only a part. */
 static bool cover(void *ctx, const dibs_claim *claim)
 {
     struct repairing *r = ctx;
@@ -158,13 +195,15 @@ static bool cover(void *ctx, const dibs_claim *claim)
 
         for (struct use *use = first_use(r, b, claim->port); use;
              use = in_the_way(r, use->next, &b->address)) {
-            const char *name = r->seen[use - r->uses].name;
+            const dibs_observed *seen = &r->seen[use - r->uses];
 
             if (use->claim_id != 0)
                 continue;
+            use->is_blocked = !is_enough(r, b, &seen->binding);
+            if (use->is_blocked)
+                continue;
             use->claim_id = claim->id;
-            if (!is_name_of(claim, name))
-                r->is_failed = !(use->other_name = strdup(claim->name));
+            r->is_failed = r->is_failed || !note_other_name(use, claim, seen->name);
         }
     }
     return !r->is_failed;
@@ -214,6 +253,9 @@ static void tell_restored(struct repairing *r, size_t i, const dibs_claim *claim
     if (why->code != DIBS_OK) {
         item.kind = DIBS_REPAIR_FULL;
         report(r, &item, "in use, could not be claimed: %.180s", why->msg);
+    } else if (r->plan->is_dry_run && r->uses[i].is_blocked) {
+        item.kind = DIBS_REPAIR_FULL;
+        report(r, &item, "in use, cannot be claimed: a part of its addresses is claimed already");
     } else if (r->sockets) {
         report(r, &item, "in use by pid %d (%s), was not claimed: %s", claim->process.pid, claim->command,
                outcome);
@@ -256,71 +298,127 @@ static bool join(struct chunk *chunk, const dibs_claim *claim, size_t *at)
     return false;
 }
 
-/* Claim the missing uses. If the name has a claim, use NAME/PORT; if that has one, too, no name. */
-static dibs_status restore(struct repairing *r, const struct call *call, struct chunk *chunk, dibs_err *err)
+/* Make a claim of each binding of those that were refused: another protocol of the name may be free. */
+static bool part(struct chunk *chunk, size_t n_uses)
 {
-    enum { AS_OBSERVED, BESIDE, WITHOUT_NAME };
+    size_t n_parts[CHUNK] = { 0 };
+    size_t n = chunk->n;
+
+    for (size_t i = 0; i < n_uses; i++) {
+        size_t k = chunk->claim_of[i];
+
+        if (k == NONE || chunk->restored[k].refused.code == DIBS_OK || n_parts[k]++ == 0)
+            continue;
+        chunk->claims[n] = chunk->claims[k];
+        chunk->claims[n].n_bindings = 1;
+        chunk->claims[n].bindings[0] = chunk->claims[k].bindings[n_parts[k] - 1];
+        chunk->n_renamed[n] = 0;
+        chunk->claim_of[i] = n++;
+    }
+    for (size_t k = 0; k < chunk->n; k++)
+        if (n_parts[k] > 0)
+            chunk->claims[k].n_bindings = 1;
+    bool is_parted = n > chunk->n;
+    chunk->n = n;
+    return is_parted;
+}
+
+/* Give the claim its next name: NAME/PORT, then none. False: there is no other. */
+static bool take_next_name(struct chunk *chunk, size_t k)
+{
+    dibs_claim *claim = &chunk->claims[k];
+    char name[DIBS_NAME_MAX + 1] = "";
+
+    if (!claim->name[0])
+        return false;
+    if (chunk->n_renamed[k]++ == 0)
+        name_beside(claim->name, claim->port, name);
+    (void) text_copy(claim->name, sizeof claim->name, name);
+    return true;
+}
+
+/* Claim the missing uses. What is refused is tried again in parts, then with other names. */
+static dibs_status restore(struct repairing *r, const struct call *call, struct chunk *chunk, size_t n_uses,
+                           dibs_err *err)
+{
+    enum { TRIES = 4 };
     bool is_again = chunk->n > 0;
     dibs_status s = DIBS_OK;
 
-    for (int pass = AS_OBSERVED; pass <= WITHOUT_NAME && is_again && s == DIBS_OK; pass++) {
-        is_again = false;
+    for (int i = 0; i < TRIES && is_again && s == DIBS_OK; i++) {
         memset(chunk->restored, 0, sizeof chunk->restored);
         s = ledger_restore(r->core->ledger, call, &(dibs_snapshot){ chunk->claims, chunk->n, NULL, 0 }, NULL,
                            chunk->restored, err);
-        for (size_t k = 0; k < chunk->n && s == DIBS_OK && pass < WITHOUT_NAME; k++) {
-            dibs_claim *claim = &chunk->claims[k];
-            char name[DIBS_NAME_MAX + 1] = "";
-
-            if (chunk->restored[k].refused.code == DIBS_OK || !claim->name[0])
-                continue;
-            if (pass == AS_OBSERVED)
-                name_beside(claim->name, claim->port, name);
-            (void) text_copy(claim->name, sizeof claim->name, name);
-            is_again = true;
-        }
+        is_again = part(chunk, n_uses);
+        for (size_t k = 0, n = is_again ? 0 : chunk->n; k < n && s == DIBS_OK; k++)
+            is_again = (chunk->restored[k].refused.code != DIBS_OK && take_next_name(chunk, k)) || is_again;
     }
     return s;
 }
 
-/* Check uses from..to: claim the missing ones, and clear the sightings of claims that are in use. */
+/* Declare the observed ports that could not be claimed, so that choice passes them over. */
+static dibs_status withhold(struct repairing *r, const struct call *call, struct chunk *chunk, dibs_err *err)
+{
+    size_t n = 0;
+
+    for (size_t k = 0; k < chunk->n; k++) {
+        dibs_claim *claim = &chunk->withheld[n];
+
+        if (chunk->restored[k].refused.code == DIBS_OK)
+            continue;
+        *claim = chunk->claims[k];
+        claim->is_exclusive = false;
+        claim->name[0] = '\0';
+        (void) text_copy(claim->keeper, sizeof claim->keeper, WITHHELD);
+        n++;
+    }
+    return n > 0 ? ledger_restore(r->core->ledger, call, &(dibs_snapshot){ chunk->withheld, n, NULL, 0 },
+                                  NULL, NULL, err)
+                 : DIBS_OK;
+}
+
+/* List the claims that the uses from..to lack. */
+static void list_missing(struct repairing *r, size_t from, size_t to, struct chunk *chunk)
+{
+    chunk->n = 0;
+    memset(chunk->restored, 0, sizeof chunk->restored);
+    memset(chunk->n_renamed, 0, sizeof chunk->n_renamed);
+    for (size_t i = from; i < to; i++) {
+        size_t *claim_of = &chunk->claim_of[i - from];
+
+        *claim_of = NONE;
+        if (!is_missing(r, i))
+            continue;
+        if (!claim_for(r, i, &chunk->claims[chunk->n]))
+            r->pids[i] = 0; /* the process is gone, or the caller may not claim for it */
+        else if (!join(chunk, &chunk->claims[chunk->n], claim_of))
+            *claim_of = chunk->n++;
+    }
+}
+
+/* Check uses from..to: claim the missing ones. */
 static dibs_status check_lines(struct repairing *r, size_t from, size_t to, struct chunk *chunk,
                                dibs_err *err)
 {
-    size_t n_used = 0;
+    struct call call = core_part(r->core, r->call);
     dibs_status s = DIBS_OK;
 
-    chunk->n = 0;
-    memset(chunk->restored, 0, sizeof chunk->restored);
-    for (size_t i = from; i < to; i++) {
-        if (!is_missing(r, i)) {
-            chunk->ids[n_used] = r->uses[i].claim_id;
-            n_used += r->uses[i].claim_id != 0;
-            continue;
-        }
-        dibs_claim *claim = &chunk->claims[chunk->n];
-        chunk->claim_of[i - from] = chunk->n;
-        if (!claim_for(r, i, claim))
-            r->pids[i] = 0; /* the process is gone, or the caller may not claim for it */
-        else if (!join(chunk, claim, &chunk->claim_of[i - from]))
-            chunk->n++;
-    }
-    struct call part = core_part(r->core, r->call);
+    list_missing(r, from, to, chunk);
     if (!r->plan->is_dry_run)
-        s = restore(r, &part, chunk, err);
-    if (s == DIBS_OK && !r->plan->is_dry_run && !r->sockets && n_used > 0)
-        s = ledger_not_leaked(r->core->ledger, &part, chunk->ids, n_used, err);
+        s = restore(r, &call, chunk, to - from, err);
+    if (s == DIBS_OK && !r->plan->is_dry_run && !r->sockets)
+        s = withhold(r, &call, chunk, err);
     for (size_t i = from; i < to && s == DIBS_OK && !r->is_stopped; i++) {
+        size_t k = chunk->claim_of[i - from];
+
         if (!is_missing(r, i)) {
             report_known(r, i);
-        } else if (r->sockets && r->pids[i] == 0) {
+        } else if (k == NONE) {
             dibs_repair_item item = seen_item(DIBS_REPAIR_UNCLAIMED, &r->seen[i]);
 
             report(r, &item, "in use without a claim by another user (uid %u)",
                    uid_map_above_seen(&r->core->view.users, r->sockets[i].uid));
         } else {
-            size_t k = chunk->claim_of[i - from];
-
             tell_restored(r, i, &chunk->claims[k], &chunk->restored[k].refused);
         }
     }
@@ -337,12 +435,13 @@ static bool gather(void *ctx, const dibs_claim *claim)
     return chunk->n < CHUNK;
 }
 
+/* Return whether the repair may drop a claim that is not observed. */
 static bool is_unused(struct repairing *r, dibs_claim *claim)
 {
     bool is_mine = r->call->is_admin || strcmp(claim->principal, r->call->principal) == 0;
+    bool is_ours = claim->is_exclusive || strcmp(claim->keeper, WITHHELD) == 0;
 
-    if (!claim->is_exclusive || !is_mine || !dibs_ranges_contain(&r->pool.ranges, claim->port) ||
-        is_observed(r, claim))
+    if (!is_ours || !is_mine || !dibs_ranges_contain(&r->pool.ranges, claim->port))
         return false;
     /* A holder that is alive or unknown is no leak (INV-5). */
     return claim->holder == DIBS_HELD_BY_NOBODY ||
@@ -374,19 +473,24 @@ static dibs_status check_leaks(struct repairing *r, const struct call *call, str
                                dibs_err *err)
 {
     size_t n_unused = 0;
+    size_t n_used = 0;
     dibs_status s = DIBS_OK;
     char text[24];
 
     for (size_t i = 0; i < chunk->n; i++) {
-        if (!is_unused(r, &chunk->claims[i]))
-            continue;
-        chunk->claims[n_unused] = chunk->claims[i];
-        chunk->unused[n_unused++] =
+        if (is_observed(r, &chunk->claims[i]))
+            chunk->ids[n_used++] = chunk->claims[i].id;
+        else if (is_unused(r, &chunk->claims[i]))
+            chunk->claims[n_unused++] = chunk->claims[i];
+    }
+    for (size_t i = 0; i < n_unused; i++)
+        chunk->unused[i] =
             (struct sighting_record){ .seen = { chunk->claims[i].id, chunk->claims[i].generation,
                                                 chunk->claims[i].lease_until_ms } };
-    }
     chunk->n = n_unused;
-    if (!r->plan->is_dry_run && n_unused > 0)
+    if (!r->plan->is_dry_run && n_used > 0)
+        s = ledger_not_leaked(r->core->ledger, call, chunk->ids, n_used, err);
+    if (s == DIBS_OK && !r->plan->is_dry_run && n_unused > 0)
         s = drop_leaks(r, call, chunk, err);
     for (size_t i = 0; i < n_unused && s == DIBS_OK && !r->is_stopped; i++) {
         const dibs_claim *claim = &chunk->claims[i];
@@ -479,6 +583,8 @@ static dibs_status compare(struct repairing *r, dibs_err *err)
         s = ledger_list(r->core->ledger, r->call, &everything, cover, r, err);
     if (s == DIBS_OK && r->is_failed)
         s = err_set(err, DIBS_FAILURE, "repair: out of memory");
+    if (s == DIBS_OK)
+        mark_repeated(r);
     if (s == DIBS_OK && r->sockets)
         find_owners(r);
     for (size_t i = 0; i < r->n_seen && s == DIBS_OK && !r->is_stopped; i += CHUNK)

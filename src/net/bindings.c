@@ -70,6 +70,30 @@ bool bindings_cover(dibs_binding *bindings, size_t n, const dibs_binding *one)
     return false;
 }
 
+static bool is_within(const dibs_binding *wide, const dibs_binding *inner)
+{
+    const dibs_address *all = &wide->address;
+
+    return wide->proto == inner->proto &&
+           (dibs_address_equal(all, &inner->address) ||
+            (dibs_address_is_wildcard(all) &&
+             (all->v6only ? inner->address.len == 16 && !dibs_address_is_wildcard(&inner->address)
+                          : all->len == inner->address.len || all->len == 16)));
+}
+
+bool bindings_include(const dibs_binding *wide, size_t n_wide, const dibs_binding *inner, size_t n_inner)
+{
+    for (size_t i = 0; i < n_inner; i++) {
+        bool is_included = false;
+
+        for (size_t k = 0; k < n_wide && !is_included; k++)
+            is_included = is_within(&wide[k], &inner[i]);
+        if (!is_included)
+            return false;
+    }
+    return true;
+}
+
 bool bindings_have(const dibs_binding *bindings, size_t n, const dibs_binding *one)
 {
     for (size_t i = 0; i < n; i++)

@@ -15,6 +15,9 @@ bool bindings_conflict(const dibs_binding *a, size_t n_a, const dibs_binding *b,
 /* Return whether the list covers this binding: it is in the list, or both are wildcards. 0.0.0.0 and an
  * IPv6-only :: beside it leave no address of the port to others, so the list then has "*" instead. */
 bool bindings_cover(dibs_binding *bindings, size_t n, const dibs_binding *one);
+/* Return whether every binding of `inner` is within one of `wide`. IPv4 is within "*", but not within "::".
+ */
+bool bindings_include(const dibs_binding *wide, size_t n_wide, const dibs_binding *inner, size_t n_inner);
 bool bindings_have(const dibs_binding *bindings, size_t n, const dibs_binding *one);
 /* Return whether both are the same set of bindings. Neither may contain duplicates. */
 bool bindings_same(const dibs_binding *a, size_t n_a, const dibs_binding *b, size_t n_b);

@@ -227,6 +227,58 @@ kinds() { # the kinds of the last repair, counted: "leak 1 restored 4"
         (113, "restored"), (115, "restored")]'
 }
 
+# withheld PORT: choice does not take it on any address.
+withheld() {
+    local address
+    for address in 127.0.0.1 127.0.0.2 127.0.0.9 '*'; do
+        refused 4 claim --range "$1" --address "$address"
+    done
+}
+
+@test "an observed port that is claimed in part only is exit 1, and choice passes it over on every address" {
+    ok pool set seen --ranges 13700-13709
+    printf '%s\n' 'tcp 127.0.0.1 13700 a' 'tcp * 13700 b' 'tcp 127.0.0.3 13701 c' >"$T/seen"
+    refused_findings --dry-run 'not-restored 1 restored 2'
+    [ "$(held)" -eq 0 ]
+    refused_findings 'not-restored 1 restored 2'
+    json '[(i["address"], i["name"]) for i in d if i["kind"] == "not-restored"] == [("*", "b")]'
+    withheld 13700
+    refused_findings 'not-restored 1' # the second run finds the same, and adds nothing
+    [ "$(held)" -eq 3 ]
+    ok claim --range 13701 --address 127.0.0.2 # of a port that is claimed whole, other addresses are free
+}
+
+@test "an observed port beside another claim of its number is exit 1, and withheld until nobody observes it" {
+    ok pool set seen --ranges 13700-13709
+    ok claim other --port 13702 --address 127.0.0.9
+    printf '%s\n' 'tcp * 13702 dns' 'udp * 13702 dns' >"$T/seen"
+    refused_findings 'not-restored 1 restored 1'
+    says '1 port in use could not be claimed'
+    withheld 13702
+    refused 4 claim --range 13702 --proto udp
+    ok release other
+    withheld 13702
+    ok repair --pool seen --observed "$T/seen" --json # now it can be claimed whole
+    [ "$(kinds)" = 'restored 1' ]
+    ok repair --pool seen --observed "$T/seen" --json
+    json 'd == []'
+    ok claim declared --declare 13702 --keep # what the user declares is not the repair's to drop
+    ok repair --pool seen --observed /dev/null --grace 5ms
+    sleep 0.01
+    ok repair --pool seen --observed /dev/null --grace 5ms
+    ok ls --names
+    [ "$out" = project/declared ]
+    ok release declared
+    ok claim --range 13702
+}
+
+# refused_findings [OPTION] KINDS: repair of the pool "seen" is exit 1 with these findings.
+refused_findings() {
+    try repair --pool seen --observed "$T/seen" --json "${@:1:$#-1}"
+    [ "$code" -eq 1 ] || complain "wanted exit 1" || return
+    [ "$(kinds)" = "${*: -1}" ] || complain "not these findings"
+}
+
 @test "an observation is JSON, too, and a dry run changes nothing" {
     k8s_pool
     printf '[{"port":150,"proto":"udp","address":"127.0.0.1","name":"dns"},{"port":151}]' >"$T/seen.json"

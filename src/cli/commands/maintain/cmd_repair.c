@@ -101,8 +101,9 @@ const struct cli_cmd cmd_repair = {
                "What is in use without a claim is claimed; further ports of a name are called\n"
                "NAME/PORT. A claim without a holder is dropped when two runs, at least --grace\n"
                "apart, and all between them found it unused; one that another run found in\n"
-               "use begins again. A line for each finding; a port in use that could not be\n"
-               "claimed is exit code 1.",
+               "use begins again. A line for each finding. An observed port that cannot be\n"
+               "claimed, because a part of its addresses is another claim's, is exit code 1,\n"
+               "and declared, so that choice passes it over until nobody observes it.",
     .examples = "dibs repair --dry-run\ndibs repair --dry-run --json\n",
     .opts = opts,
     .flags = CLI_HANDLE,
