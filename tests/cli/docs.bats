@@ -136,3 +136,38 @@ END
         grep -q "$command" "$top/README.md" || { echo "README does not mention: $command"; return 1; }
     done
 }
+
+@test "every link of the documents leads to a page, a heading or a picture" {
+    python3 - "$top" <<'END'
+import glob, os, re, sys
+top = sys.argv[1]
+pages = [os.path.join(top, name) for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + glob.glob(top + "/docs/*.md")
+def anchors(path):
+    for line in re.sub(r"```.*?```", "", open(path).read(), flags=re.S).splitlines():
+        if line.startswith("#"):
+            yield re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-")
+lost = []
+for page in pages:
+    for link in re.findall(r"\]\(([^)]+)\)", re.sub(r"```.*?```", "", open(page).read(), flags=re.S)):
+        path, _, anchor = link.partition("#")
+        target = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+        if not link.startswith("https:") and (not os.path.exists(target) or anchor and anchor not in anchors(target)):
+            lost.append(f"{os.path.basename(page)}: {link}")
+assert not lost, lost
+END
+}
+
+@test "the messages that the page about trouble explains are messages of the program" {
+    python3 - "$top" <<'END'
+import glob, re, sys
+top = sys.argv[1]
+source = "".join(open(path).read() for path in glob.glob(top + "/src/**/*.c", recursive=True))
+source = re.sub(r'"\s*\n\s*"', "", source)  # a text that goes over several lines
+messages = re.findall(r"\*\*`([^`]+)`\*\*", open(top + "/docs/TROUBLESHOOTING.md").read().replace("\n", " "))
+assert len(messages) > 15, messages
+for message in messages:
+    for part in message.split("..."):
+        part = part.strip(" :;")
+        assert not part or part in source or part in ("database is locked",), f"no message has: {part}"
+END
+}
