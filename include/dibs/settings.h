@@ -131,6 +131,7 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_name_check(const char *name, dibs_err *e
 typedef struct dibs_project {
     char dir[DIBS_PROJECT_MAX + 1];
     char group[DIBS_NAME_PART_MAX + 1];
+    bool is_marked; /* a manifest, `.git` or a named group makes it one; false: it is any directory */
 } dibs_project;
 /* Find the project of `dir` (NULL: the working directory). `settings->group` (settings may be NULL) overrides
  * it, and has no directory. INVALID: no such directory, or its path is longer than DIBS_PROJECT_MAX. */

@@ -391,9 +391,9 @@ dibs_status core_refuse_exhausted(struct core *core, const struct call *call, co
     if (n_declared > 0)
         (void) snprintf(help + strlen(help), sizeof help - strlen(help),
                         "%u are declared and can be had by number only, ", n_declared);
-    return err_set(
-        err, DIBS_EXHAUSTED,
-        "no %s left in pool '%s' (%.200s): %u of its %u ports are withheld (ephemeral, reserved, "
-        "privileged or blocked by browsers), too few of the others are free; %ssee 'dibs ls' and 'dibs pool'",
-        wanted, plan->pool.name, ranges, plan->size - portbits_count(&left), plan->size, help);
+    return err_set(err, DIBS_EXHAUSTED,
+                   "no %s left in pool '%s' (%.200s): %u of its %u ports are withheld (ephemeral, reserved, "
+                   "privileged or blocked by browsers), too few of the others are free; %ssee 'dibs ls "
+                   "--all' and 'dibs pool'",
+                   wanted, plan->pool.name, ranges, plan->size - portbits_count(&left), plan->size, help);
 }

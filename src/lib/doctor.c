@@ -125,7 +125,7 @@ static void report_losses(struct doctor *d, const struct ledger_salvaged *salvag
     if (salvaged->n_lost > 0 || (salvaged->n_saved > 0 && salvaged->may_lack_claims))
         doctor_say(
             d, DIBS_PROBLEM, "ledger",
-            "look for 'damaged record' in 'dibs ls', and release those that nobody uses",
+            "look for 'damaged record' in 'dibs ls --all', and release those that nobody uses",
             "%s%zu claims expected: %zu read, %zu lost or damaged, whose ports are kept; names that were "
             "left have theirs again",
             least, salvaged->n_saved + salvaged->n_lost, salvaged->n_saved, salvaged->n_lost);
@@ -135,7 +135,7 @@ static void report_losses(struct doctor *d, const struct ledger_salvaged *salvag
     if (salvaged->may_lack_claims)
         doctor_say(
             d, DIBS_PROBLEM, "ledger",
-            "compare 'dibs ls' with the programs that run, and claim the ports of those that it lacks",
+            "compare 'dibs ls --all' with the programs that run, and claim the ports of those that it lacks",
             "the file was not read to the end: %s%s; an unknown number of claims is missing, and ports of "
             "living holders may be free now",
             salvaged->unread, pages);

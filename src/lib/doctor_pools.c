@@ -84,7 +84,8 @@ static void check_strays(struct doctor *d, const dibs_pool *pool)
 
     if (ledger_list(d->core->ledger, &d->call, &filter, count_stray, &strays, NULL) == DIBS_OK &&
         strays.n > 0)
-        doctor_say(d, DIBS_NOTE, "pool", "nothing, if that is meant: 'dibs ls' shows them, and they stay",
+        doctor_say(d, DIBS_NOTE, "pool",
+                   "nothing, if that is meant: 'dibs ls --all' shows them, and they stay",
                    "pool '%s': %zu of its claims are outside of its ranges, port %u first", pool->name,
                    strays.n, strays.first);
 }
@@ -114,7 +115,7 @@ static void check_pool(struct doctor *d, const dibs_pool *pool)
         return;
     }
     doctor_say(d, usage.n_available == 0 ? DIBS_WARNING : DIBS_FINE, "pool",
-               "release what is not needed ('dibs ls', 'dibs reap'), or widen the pool",
+               "release what is not needed ('dibs ls --all', 'dibs reap'), or widen the pool",
                "pool '%s' (%.200s): %u static, %u dynamic, %u available, band %u", pool->name, ranges,
                usage.n_static, usage.n_dynamic, usage.n_available, usage.band);
 }

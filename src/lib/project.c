@@ -123,6 +123,7 @@ dibs_status dibs_project_find(const dibs_settings *settings, const char *dir, di
         return err_set(err, DIBS_INVALID, "the output for the project is missing");
     if (settings && settings->group[0]) { /* a named group is the same in every directory */
         (void) text_copy(project.group, sizeof project.group, settings->group);
+        project.is_marked = true;
         *out = project;
         return DIBS_OK;
     }
@@ -135,8 +136,10 @@ dibs_status dibs_project_find(const dibs_settings *settings, const char *dir, di
         return err_os(err, DIBS_INVALID, errno, "project directory '%s'",
                       text_safe(dir, shown, sizeof shown));
     (void) text_copy(root, sizeof root, found);
-    if (find_root(root) && !git_branch(root, branch, sizeof branch))
+    bool is_tree = find_root(root);
+    if (is_tree && !git_branch(root, branch, sizeof branch))
         branch[0] = '\0';
+    project.is_marked = has_manifest || is_tree;
     if (!text_copy(project.dir, sizeof project.dir, has_manifest ? found : root))
         return err_set(err, DIBS_INVALID,
                        "the project's path has more than %d bytes, '%s'; name a group (--group, DIBS_GROUP)",

@@ -26,8 +26,9 @@ struct scratch {
 struct listing {
     struct cli *cli;
     dibs_filter filter;
-    const char *mine; /* principal whose claims are shown; NULL: all users' */
-    size_t n_hidden;
+    const char *mine;                    /* principal whose claims are shown; NULL: all users' */
+    const dibs_project *project;         /* whose claims are shown; NULL: all projects' */
+    size_t n_shown, n_users, n_projects; /* shown; hidden: of other users, and of other projects */
     bool is_audit, is_names;
     int64_t boot_ms;
     struct cli_table table;
@@ -140,12 +141,29 @@ static void claim_json(struct listing *l, const dibs_claim *claim)
     jsonw_end_object(w);
 }
 
+/* Does the claim belong to another project? One of the caller's without a project belongs to all of them:
+ * 'dibs release' ends it from anywhere. */
+static bool is_elsewhere(const struct listing *l, const dibs_claim *claim)
+{
+    const dibs_project *project = l->project;
+    size_t n = strlen(project->group);
+
+    if (project->dir[0] && claim->project[0])
+        return strcmp(claim->project, project->dir) != 0;
+    if (!project->dir[0] && claim->name[0])
+        return strncmp(claim->name, project->group, n) != 0 || claim->name[n] != '/';
+    return strcmp(claim->principal, dibs_principal_of(l->cli->handle)) != 0;
+}
+
 static dibs_status show(struct listing *l, const dibs_claim *claim, dibs_err *err)
 {
-    if (l->mine && strcmp(claim->principal, l->mine) != 0) {
-        l->n_hidden++;
+    bool is_others = l->mine && strcmp(claim->principal, l->mine) != 0;
+
+    if (is_others || (l->project && is_elsewhere(l, claim))) {
+        (*(is_others ? &l->n_users : &l->n_projects))++;
         return DIBS_OK;
     }
+    l->n_shown++;
     if (l->is_names) {
         char safe[CELL] = "";
 
@@ -315,6 +333,36 @@ static dibs_status filter_from(struct cli *cli, dibs_filter *filter, char name[D
     return DIBS_OK;
 }
 
+/* Say what is not shown, to a person, or when nothing is. */
+static void note_hidden(const struct listing *l)
+{
+    size_t n = l->n_projects + l->n_users;
+    char others[64] = "other users";
+
+    if (l->n_shown > 0 && !isatty(STDERR_FILENO))
+        return;
+    if (l->n_projects > 0 && l->n_users > 0)
+        (void) snprintf(others, sizeof others, "other projects and %zu of other users", l->n_users);
+    else if (l->n_projects > 0)
+        (void) text_copy(others, sizeof others, "other projects");
+    if (n > 0)
+        cli_note(l->cli, "%zu claim%s of %s not shown; 'dibs ls --all' shows all",
+                 l->n_projects > 0 ? l->n_projects : l->n_users, n == 1 ? "" : "s", others);
+    else if (l->n_shown == 0 && isatty(STDERR_FILENO))
+        cli_note(l->cli, "no claims; 'dibs get NAME' and 'dibs run COMMAND' make one");
+}
+
+/* Select the project that the caller is in, unless a port or an absolute name asks across projects. */
+static void select_project(struct listing *l)
+{
+    struct cli *cli = l->cli;
+    bool is_asked = l->filter.port || (cli->argc && cli->argv[0][0] == '/');
+
+    /* A directory that is gone, or whose path is too long, is no project. */
+    if (!cli_has(cli, "all") && !is_asked && cli_project(cli, NULL) == DIBS_OK && cli->project.is_marked)
+        l->project = &cli->project;
+}
+
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     AUTO(listing_auto)
@@ -332,18 +380,21 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     l.filter.judge = !l.is_names;
     if (!cli_has(cli, "all") && geteuid() != 0)
         l.mine = dibs_principal_of(cli->handle);
+    select_project(&l);
     l.scratch = calloc(1, sizeof *l.scratch);
     if (!l.scratch)
         return err_set(err, DIBS_FAILURE, "out of memory");
     status = print_all(&l, err);
-    if (status == DIBS_OK && l.n_hidden > 0 && !l.is_names)
-        cli_note(cli, "%zu claims of others not shown; `dibs ls --all` shows them", l.n_hidden);
+    if (status == DIBS_OK)
+        note_hidden(&l);
     return status;
 }
 
 static const struct cli_opt opts[] = {
     { .name = "audit", .help = "compare with live sockets; also list sockets without a claim" },
-    { .name = "all", .letter = 'a', .help = "claims of all users (root always sees them)" },
+    { .name = "all",
+      .letter = 'a',
+      .help = "also claims of other projects and users (root always sees all users)" },
     { .name = "pool", .arg = "POOL", .help = "only claims of this pool" },
     { .name = "proto", .arg = "PROTO", .help = "only claims with this protocol", .words = PROTO_WORDS },
     { .name = "port", .arg = "PORT", .help = "only claims of this port" },
@@ -356,11 +407,13 @@ const struct cli_cmd cmd_ls = {
     .group = CLI_LOOK,
     .args = "[NAME_PREFIX|PORT]",
     .summary = "List claims",
-    .details = "A row for each claim. STATE is alive, dead (the next reap ends it), unknown\n"
-               "(the state of its holder is not certain; the claim stays), orphan\n"
-               "(the holder is dead, its socket is still bound) or kept (no holder, stays\n"
-               "until released). NAME_PREFIX is whole leading parts of a name, relative to\n"
-               "the current group unless it starts with a slash.\n"
+    .details = "A row for each claim. In a project, which a manifest or .git makes one, these\n"
+               "are its claims and those without a project; elsewhere, all of yours. STATE is\n"
+               "alive, dead (the next reap ends it), unknown (the state of its holder is not\n"
+               "certain; the claim stays), orphan (the holder is dead, its socket is still\n"
+               "bound) or kept (no holder, stays until released). NAME_PREFIX is whole leading\n"
+               "parts of a name, relative to the current group; /NAME_PREFIX or a PORT is\n"
+               "looked up in all projects.\n"
                "\n"
                "--audit adds which process listens: the holder, one of the kept claim's\n"
                "project, another one of the same user, or a foreign one.",
