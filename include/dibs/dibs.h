@@ -197,8 +197,8 @@ typedef struct dibs_port_question {
     const dibs_binding *bindings; /* n 0: tcp on "*" */
     size_t n;
 } dibs_port_question;
-/* Report everything known about a port, for claims and sockets of the requested protocols. A port without an
- * exclusive claim is probed. The report is large: allocate it. */
+/* Report everything known about a port, for claims and sockets of the requested protocols. The port is probed
+ * unless a claim stands in the way of the bindings. The report is large: allocate it. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_port_explain(dibs *handle, const dibs_port_question *question,
                                                      dibs_port_report *out, dibs_err *err);
 /* Check that the claim's holder listens on the port (for a kept claim without one: a process of the same user

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports on a port. It probes only without an exclusive claim: a holder's server may be about to bind. */
+/* Reports on a port. It does not probe where a claim stands in the way: its server may be about to bind. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +21,7 @@ struct looking {
     dibs_port_report *report;
     const dibs_binding *bindings;
     size_t n_bindings;
+    bool is_held; /* a claim that does not give way conflicts with the bindings */
     bool is_cooling;
     int64_t cooldown_ms;
 };
@@ -123,9 +124,18 @@ static bool note_claim(void *ctx, const dibs_claim *claim)
         is_shown = is_shown || is_asked(l, claim->bindings[i].proto);
     if (!is_shown)
         return true;
-    l->report->is_cut = l->report->n_claims == DIBS_REPORT_CLAIMS_MAX;
-    if (l->report->is_cut)
-        return false;
+    size_t i = l->report->n_claims;
+    if (i ==
+        DIBS_REPORT_CLAIMS_MAX) { /* a claim that stands in the way takes the place of one that does not */
+        l->report->is_cut = true;
+        if (!is_in_the_way(l, claim->bindings, claim->n_bindings))
+            return true;
+        do
+            i--;
+        while (i > 0 && is_in_the_way(l, l->report->claims[i].bindings, l->report->claims[i].n_bindings));
+        l->report->claims[i] = *claim;
+        return i > 0;
+    }
     l->report->claims[l->report->n_claims++] = *claim;
     return true;
 }
@@ -142,9 +152,10 @@ static void explain_claim(struct looking *l, dibs_claim *claim)
         add_reason(l->report, DECLARED, "declared by %s, which takes this number without a claim", who);
     else if (is_conflict && life == DIBS_DEAD && !claim->is_kept)
         add_reason(l->report, DEAD, "was held by %s, which is dead (%s)", who, why);
-    else if (is_conflict)
+    else if (is_conflict) {
+        l->is_held = true;
         add_reason(l->report, HELD, "held by %s%s%s", who, why[0] ? ": " : "", why);
-    else
+    } else
         add_reason(l->report, HELD_BESIDE, "another address of it is held by %s", who);
 }
 
@@ -293,10 +304,11 @@ bool core_socket_uses(const dibs_socket *socket, const dibs_claim *claim)
     return bindings_conflict(claim->bindings, claim->n_bindings, &used, 1);
 }
 
-/* Return whether a claim that is reported as an obstacle, on the same address, explains the socket. */
+/* Return whether a claim explains the socket: one on the same address that is reported as an obstacle and
+ * does not give way. */
 static bool is_covered(const struct looking *l, const dibs_socket *socket)
 {
-    for (size_t i = 0; i < l->report->n_claims; i++) {
+    for (size_t i = 0; i < l->report->n_claims && l->is_held; i++) {
         const dibs_claim *claim = &l->report->claims[i];
 
         if (claim->is_exclusive && claim->uid == socket->uid && core_socket_uses(socket, claim) &&
@@ -306,13 +318,11 @@ static bool is_covered(const struct looking *l, const dibs_socket *socket)
     return false;
 }
 
-/* Return whether a probe can disturb no server: the port has no exclusive claim. */
+/* Return whether a probe can disturb no server. The server of a claim on other addresses is elsewhere, and a
+ * dead holder has none. */
 static bool may_probe(const struct looking *l)
 {
-    for (size_t i = 0; i < l->report->n_claims; i++)
-        if (l->report->claims[i].is_exclusive)
-            return false;
-    return true;
+    return !l->is_held && l->report->n_claims < DIBS_REPORT_CLAIMS_MAX;
 }
 
 /* Report the socket as an obstacle; return whether it is one. */

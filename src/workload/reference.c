@@ -108,7 +108,7 @@ const char *workload_env_danger(const char *env)
         { "dibs itself", "DIBS_*" },
         { "the dynamic linker", "LD_*" },
         { "libc", "GLIBC_TUNABLES GCONV_PATH LOCPATH" },
-        { "most programs", "HOME SHELL TMPDIR USER LOGNAME TERM TZ LANG LC_* POSIXLY_CORRECT" },
+        { "almost every program", "HOME SHELL TMPDIR USER LOGNAME TERM TZ LANG LC_* POSIXLY_CORRECT" },
         { "every shell", "PATH IFS ENV CDPATH PS4 PWD OLDPWD OPTIND PPID SHLVL" },
         { "bash", "BASH_* SHELLOPTS BASHOPTS PROMPT_COMMAND TMOUT UID EUID" },
         { "zsh", "GID EGID USERNAME FPATH ZDOTDIR argv path cdpath fpath status history pipestatus" },

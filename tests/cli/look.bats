@@ -163,6 +163,36 @@ is_not_alive() {
     done
 }
 
+@test "neither a claim of another address nor a dead one hides a socket that does not listen" {
+    for how in bound connected; do
+        local port=$((13281 + ${#how}))
+        listen "$port" "$how" 127.0.0.2
+        ok claim "beside-$how" --port "$port" --address 127.0.0.1 --keep
+        ok explain "$port" --address 127.0.0.2 --json
+        json 'not d["can_claim"] and "foreign" in [r["kind"] for r in d["reasons"]]'
+        refused 3 claim --port "$port" --address 127.0.0.2
+        ok explain "$port" --address 127.0.0.3 --json
+        json 'd["can_claim"]'
+        port=$((port + 1))
+        start_sleeper
+        ok claim "dead-$how" --port "$port" --pid "$STARTED"
+        end_process "$STARTED"
+        listen "$port" "$how" 127.0.0.2
+        ok explain "$port" --json
+        json 'not d["can_claim"] and "foreign" in [r["kind"] for r in d["reasons"]]'
+        refused 3 claim --port "$port"
+    done
+}
+
+@test "of many claims on one port explain shows the one that stands in the way" {
+    for n in {1..18}; do ok claim --port 13299 --address 127.0.1."$n" --keep; done
+    ok explain 13299 --address 127.0.1.18 --json
+    json 'not d["can_claim"] and d["cut"]'
+    refused 3 claim --port 13299 --address 127.0.1.18
+    ok explain 13299 --address 127.0.1.19 --json
+    json 'd["can_claim"]'
+}
+
 kernel_shows_bound_sockets() { [ "$(printf '%s\n' 6.8 "$(uname -r)" | sort -V | head -n 1)" = 6.8 ]; }
 
 @test "a claim of one address does not hide a socket that is in the way of another" {
