@@ -21,6 +21,15 @@
 #define ADMIN_SOCKET "/run/dibs/admin.sock"
 #define PUBLIC_SOCKET "/run/dibs/dibs.sock"
 
+const char *remote_start_command(const struct remote *r)
+{
+    if (!strcmp(r->path, PUBLIC_SOCKET))
+        return "systemctl start dibs.socket";
+    if (!strcmp(r->path, ADMIN_SOCKET))
+        return "systemctl start dibs-admin.socket";
+    return r->is_named ? "dibs serve" : "systemctl --user start dibs.socket";
+}
+
 /* Find the user's own daemon; skip the folder of another user (su, sudo). */
 static bool find_own(char *out, size_t size)
 {

@@ -23,6 +23,9 @@ bool remote_find(const dibs_settings *settings, char out[DIBS_SETTING_VALUE_MAX 
 dibs_status remote_open(const char *path, bool is_named, const dibs_settings *settings, struct remote **out,
                         dibs_err *err);
 void remote_close(struct remote *r); /* NULL is fine */
+/* Return the command that starts the daemon of this socket: that of the unit which has it, or `dibs serve`.
+ */
+const char *remote_start_command(const struct remote *r);
 DEFINE_AUTO(struct remote, remote_close)
 
 dibs_status remote_daemon(struct remote *r, struct wire_daemon *out, dibs_err *err);

@@ -45,9 +45,9 @@ static dibs_status unreachable(const struct remote *r, int os_errno, const char 
 {
     char why[128] = "";
 
-    (void) err_trouble(err, DIBS_TROUBLE_NONE, "daemon socket %.300s: %s%s%s; start it with 'dibs serve', %s",
+    (void) err_trouble(err, DIBS_TROUBLE_NONE, "daemon socket %.300s: %s%s%s; start it with '%s', %s",
                        r->path, what, os_errno ? ": " : "",
-                       os_errno ? strerror_r(os_errno, why, sizeof why) : "",
+                       os_errno ? strerror_r(os_errno, why, sizeof why) : "", remote_start_command(r),
                        r->is_named ? "name another one, or set DIBS_SOCKET=none to use the ledger itself"
                                    : "remove that file, or set DIBS_SOCKET=none to use the ledger itself");
     if (err)

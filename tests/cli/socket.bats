@@ -149,6 +149,7 @@ END
     serve_stop KILL
     refused 6 get web # nobody is there, and the socket was named
     says "$ADMIN"
+    says "start it with 'dibs serve'"
     says "DIBS_SOCKET=none"
     serve_start
     export DIBS_SOCKET=$ADMIN
@@ -188,8 +189,18 @@ END
     inside "$DIBS" ls
     [ "$code" -eq 6 ]
     says "remove that file"
+    says "start it with 'systemctl --user start dibs.socket'"
     inside "$DIBS" doctor
     [ "$code" -eq 1 ]
+    cp -a "$XDG_RUNTIME_DIR/dibs/dibs.sock" "$T/run/dibs.sock"
+    inside "$DIBS" ls
+    [ "$code" -eq 6 ]
+    says "start it with 'systemctl start dibs.socket'"
+    mv "$T/run/dibs.sock" "$T/run/admin.sock"
+    inside "$DIBS" ls
+    [ "$code" -eq 6 ]
+    says "start it with 'systemctl start dibs-admin.socket'"
+    rm "$T/run/admin.sock"
     inside "$DIBS" ls --socket none
     [ "$code" -eq 0 ]
     inside env DIBS_LEDGER="sqlite:$T/other.db" "$DIBS" ls

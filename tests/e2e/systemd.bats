@@ -179,6 +179,16 @@ was, now = map(json.loads, sys.argv[1:])
 assert all(was[k] == now[k] for k in ("id", "port", "name")), (was, now)' "$claim" "$output"
 }
 
+@test "sockets that are stopped leave no file behind" {
+    ask /v1/daemon
+    assert_code 200
+    inside systemctl stop dibs.service dibs.socket dibs-admin.socket
+    [ -z "$(inside ls /run/dibs)" ]
+    inside systemctl start dibs.socket
+    ask /v1/daemon
+    assert_code 200
+}
+
 @test "a daemon that is killed comes back by itself" {
     ask --json '{"name":"shop/web","keep":true,"holder":null}' /v1/claims
     port=$(member port) pid=$(property MainPID)
