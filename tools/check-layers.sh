@@ -12,15 +12,16 @@ declare -A may_use=(
     [codec]="base net"
     [http]="base net codec"
     [host]="base net"
+    [hold]="base net host"
     [store]="base net codec http"
     [ledger]="base net store"
     [core]="base net host ledger"
-    [lib]="base net codec host ledger core"
+    [lib]="base net codec host hold ledger core"
     [workload]="base net codec host"
     [server]="base net codec http host ledger core lib"
-    [daemon]="base net codec http host ledger core lib server"
+    [daemon]="base net codec http host hold ledger core lib server"
     [kube]="base net codec http host workload ledger core lib server"
-    [cli]="base net codec workload kube daemon"
+    [cli]="base net codec hold workload kube daemon"
 )
 
 complain() { # complain REASON LINES

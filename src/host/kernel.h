@@ -52,6 +52,18 @@ uint64_t kernel_netns_of(pid_t pid);
  * seen from here. */
 uint64_t kernel_netns_of_peer(int fd);
 
+struct kernel_socket_kind {
+    int family, type, protocol;
+};
+/* Open a socket, close-on-exec, in the network namespace (0: ours); it stays in there. The caller owns *out.
+ * Only the calling thread moves, and it is back on return. NOT_FOUND: no such namespace any more; DENIED: no
+ * process of our user is in it; UNAVAILABLE: it cannot be reached from here. */
+dibs_status kernel_socket_in(uint64_t netns, const struct kernel_socket_kind *kind, int *out, dibs_err *err);
+
+/* The network device that our guards (hold/guard.h) are bound to. There is none with this number, so no
+ * datagram ever arrives there. Lists of sockets leave out those that are bound to it. */
+#define KERNEL_GUARD_DEVICE INT32_MAX
+
 struct kernel_socket {
     dibs_proto proto;
     dibs_address address; /* v6only: an IPv6 socket that does not accept IPv4 */

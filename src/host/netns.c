@@ -214,10 +214,8 @@ static dibs_status open_netns(uint64_t netns, int *out, dibs_err *err)
     return err_set(err, DIBS_UNAVAILABLE, "network namespace %" PRIu64 " cannot be seen from here", netns);
 }
 
-dibs_status netns_socket(uint64_t netns, int *out, dibs_err *err)
+dibs_status kernel_socket_in(uint64_t netns, const struct kernel_socket_kind *kind, int *out, dibs_err *err)
 {
-    /* The kernel answers within the call; this only bounds a kernel that does not. */
-    const struct timeval timeout = { .tv_sec = 5 };
     AUTO(fd_auto) int back = -1;
     AUTO(fd_auto) int there = -1;
 
@@ -233,13 +231,27 @@ dibs_status netns_socket(uint64_t netns, int *out, dibs_err *err)
         if (setns(there, CLONE_NEWNET) != 0)
             return err_os(err, DIBS_UNAVAILABLE, errno, "cannot enter network namespace %" PRIu64, netns);
     }
-    AUTO(fd_auto) int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    AUTO(fd_auto) int fd = socket(kind->family, kind->type | SOCK_CLOEXEC, kind->protocol);
     int os_errno = errno;
     /* A thread left in a foreign namespace would do all its later work there: abort. */
     if (back >= 0 && setns(back, CLONE_NEWNET) != 0)
         abort();
     if (fd < 0)
-        return err_os(err, DIBS_UNAVAILABLE, os_errno, "cannot open a netlink socket");
+        return err_os(err, DIBS_UNAVAILABLE, os_errno, "cannot open a socket");
+    *out = fd_take(&fd);
+    return DIBS_OK;
+}
+
+dibs_status netns_socket(uint64_t netns, int *out, dibs_err *err)
+{
+    static const struct kernel_socket_kind kind = { AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG };
+    /* The kernel answers within the call; this only bounds a kernel that does not. */
+    const struct timeval timeout = { .tv_sec = 5 };
+    AUTO(fd_auto) int fd = -1;
+    dibs_status s = kernel_socket_in(netns, &kind, &fd, err);
+
+    if (s != DIBS_OK)
+        return s;
     if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) != 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "cannot set a timeout on a netlink socket");
     *out = fd_take(&fd);

@@ -17,7 +17,7 @@ int64_t in_ms(int64_t ms)
     return clock_monotonic_ms() + ms;
 }
 
-uint16_t guard_open(int *fd)
+uint16_t etcd_guard_open(int *fd)
 {
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof at;
@@ -158,8 +158,8 @@ struct cluster *cluster_open(size_t n, bool is_tls, const char *const *flags)
     (void) snprintf(c->dir, sizeof c->dir, "%s/dibs-etcd-XXXXXX", base && *base ? base : "/tmp");
     assert_non_null(mkdtemp(c->dir));
     for (size_t i = 0; i < n; i++) {
-        c->client[i] = guard_open(&c->guards[2 * i]);
-        c->peer[i] = guard_open(&c->guards[2 * i + 1]);
+        c->client[i] = etcd_guard_open(&c->guards[2 * i]);
+        c->peer[i] = etcd_guard_open(&c->guards[2 * i + 1]);
     }
     cluster_write_ports(c);
     if (is_tls) {

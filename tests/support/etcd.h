@@ -30,7 +30,7 @@ struct cluster {
 };
 
 int64_t in_ms(int64_t ms);
-uint16_t guard_open(int *fd);
+uint16_t etcd_guard_open(int *fd);
 
 /* A script of tests/support with arguments; becomes it. */
 int support_exec(char **argv);

@@ -159,7 +159,7 @@ static void where_nobody_listens_nothing_was_done(void **state)
 
     for (size_t i = 0; i < 2; i++)
         (void) snprintf(config.origin[i], sizeof config.origin[i], "http://127.0.0.1:%u",
-                        guard_open(&guards[i]));
+                        etcd_guard_open(&guards[i]));
     ASSERT_OK(etcd_open(&config, &etcd, &f->err), &f->err);
     int64_t begun_ms = clock_monotonic_ms();
     f->call.deadline_ms = in_ms(SHORT_MS);
