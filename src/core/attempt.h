@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CORE_ATTEMPT_H
 #define DIBS_CORE_ATTEMPT_H
-/* The state of one claim call: claim.c prepares it and runs its rounds, propose.c plans the candidates of a
+/* The state of one claim call: claim.c prepares it and runs its rounds, propose.c lists the candidates of a
  * round, retry.c decides the next round after a refusal, dead_blockers.c finds dead holders. */
 #include "core/request.h"
 
@@ -10,7 +10,7 @@ enum {
     SPARE_MAX = 64,         /* candidates of a batch beyond one for each claim */
     EXACT_MAX = 16,         /* candidates for a single claim once the index is loaded */
     FOREIGN_LAST_MS = 5000, /* how long a port that the probe found busy is skipped */
-    PLANNED_BYTES = (DIBS_PROTO_MAX + 1) * sizeof(struct portbits)
+    ASIDE_BYTES = (DIBS_PROTO_MAX + 1) * sizeof(struct portbits)
 };
 
 enum stage { STAGE_BLIND, STAGE_INDEX, STAGE_RELOADED, STAGE_DEAD };
@@ -21,9 +21,9 @@ struct attempt {
     const dibs_batch *batch;
     struct ask *asks;
     struct ledger_want *wants;
-    const struct plan_pool *plans[PLANS_MAX];
-    struct plan_pool *aligned; /* the plan of a single aligned port; NULL: not aligned */
-    size_t n_plans;
+    const struct candidate_source *sources[SOURCES_MAX];
+    struct candidate_source *aligned; /* of a single aligned port; NULL: not aligned */
+    size_t n_sources;
     uint16_t *candidates; /* the candidates of all wants */
     bool has_run;         /* some wants need adjacent ports */
     int round;            /* from 0 */
@@ -32,7 +32,7 @@ struct attempt {
     int n_stale;              /* rounds of a batch that were lost to other processes */
     int n_searches;           /* searches for claims of dead holders */
     bool has_old_busy;        /* an earlier call found ports busy, perhaps for other bindings */
-    struct portbits *planned; /* by protocol: ports set aside for one want; NULL: the batch has one want */
+    struct portbits *aside;   /* by protocol: ports set aside for one want; NULL: the batch has one want */
     struct ledger_seen *dead; /* claims of dead holders, ascending by id: the ledger may end them */
     size_t n_dead, max_dead;
     uint16_t *dead_ports; /* candidate ports of those claims; NULL until the search for them */
@@ -44,7 +44,7 @@ struct attempt {
     struct portbits *ending;        /* ports of claims that this batch ends; NULL: it drops none */
     struct portbits *proposed_dead; /* dead_ports of all rounds so far; NULL: none */
     struct portbits *tried;   /* ports that this call found refused or busy, not proposed again; NULL: none */
-    struct portbits *skipped; /* ports that the plan of this round skips; NULL: not computed yet */
+    struct portbits *skipped; /* ports that this round skips; NULL: not computed yet */
     struct ledger_refusal refusal; /* of the last round */
 };
 
@@ -54,8 +54,8 @@ static inline bool attempt_has(const struct portbits *set, uint16_t port)
     return set && portbits_has(set, port);
 }
 
-/* Plan candidates for every want, by the stage of the attempt. */
-dibs_status attempt_plan(struct attempt *a, dibs_err *err);
+/* List the candidates of every want, by the stage of the attempt. */
+dibs_status attempt_propose(struct attempt *a, dibs_err *err);
 /* Prepare the next round after TAKEN or EXHAUSTED; *again when there is something new to try. */
 dibs_status attempt_react(struct attempt *a, dibs_status status, bool *again, dibs_err *err);
 /* Give up a preferred port that the caller may not bind (DENIED), so that dibs chooses; or any port whose

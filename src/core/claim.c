@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Claims ports: plan candidates, let the ledger decide, and react to its refusal.
+/* Claims ports: list candidates, let the ledger decide, and react to its refusal.
  *
  * A choice escalates only as far as needed: first along the order without the index, then by the index, then
  * by the reloaded index, then over the claims of dead holders. A requested number is tried again only when
@@ -25,7 +25,7 @@ static void attempt_free(struct attempt *a)
 {
     if (!a)
         return;
-    free(a->planned);
+    free(a->aside);
     free(a->drops);
     free(a->freed);
     free(a->ending);
@@ -71,13 +71,14 @@ enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, 
 
 /* ---- prepare ---- */
 
-static bool same_plan(const struct plan_pool *plan, const dibs_pool *pool, struct plan_kind kind)
+static bool is_same_source(const struct candidate_source *source, const dibs_pool *pool,
+                           struct candidate_kind kind)
 {
-    return strcmp(plan->pool.name, pool->name) == 0 && plan->kind.protos == kind.protos &&
-           plan->kind.is_specific == kind.is_specific;
+    return strcmp(source->pool.name, pool->name) == 0 && source->kind.protos == kind.protos &&
+           source->kind.is_specific == kind.is_specific;
 }
 
-static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
+static dibs_status find_source(struct attempt *a, size_t i, dibs_err *err)
 {
     const dibs_request *r = a->asks[i].request;
     dibs_pool pool;
@@ -85,18 +86,18 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
 
     if (s != DIBS_OK)
         return s;
-    struct plan_kind kind = plan_kind_of(&a->wants[i].claim);
-    a->asks[i].plan = NULL;
-    for (size_t n = 0; n < a->n_plans && !a->asks[i].plan; n++)
-        if (same_plan(a->plans[n], &pool, kind))
-            a->asks[i].plan = a->plans[n];
-    if (!a->asks[i].plan) {
-        if (a->n_plans == PLANS_MAX)
-            return err_set(err, DIBS_INVALID, "a batch may use at most %d different pools", PLANS_MAX);
-        a->asks[i].plan = plan_pool_get(a->core, &a->call, &pool, kind);
-        if (!a->asks[i].plan)
+    struct candidate_kind kind = candidate_kind_of(&a->wants[i].claim);
+    a->asks[i].source = NULL;
+    for (size_t n = 0; n < a->n_sources && !a->asks[i].source; n++)
+        if (is_same_source(a->sources[n], &pool, kind))
+            a->asks[i].source = a->sources[n];
+    if (!a->asks[i].source) {
+        if (a->n_sources == SOURCES_MAX)
+            return err_set(err, DIBS_INVALID, "a batch may use at most %d different pools", SOURCES_MAX);
+        a->asks[i].source = candidate_source(a->core, &a->call, &pool, kind);
+        if (!a->asks[i].source)
             return err_set(err, DIBS_FAILURE, "claiming: out of memory");
-        a->plans[a->n_plans++] = a->asks[i].plan;
+        a->sources[a->n_sources++] = a->asks[i].source;
     }
     a->wants[i].cooldown_ms = pool.cooldown_ms;
     cooldown_remember(a->core, pool.cooldown_ms);
@@ -111,7 +112,7 @@ static dibs_status find_plan(struct attempt *a, size_t i, dibs_err *err)
                        "port %u is not in the valid range of pool '%s'; valid ports are %.200s", r->port,
                        pool.name, text);
     }
-    a->wants[i].within = is_bound ? &a->asks[i].plan->pool.ranges : NULL;
+    a->wants[i].within = is_bound ? &a->asks[i].source->pool.ranges : NULL;
     if (is_member)
         (void) text_copy(a->wants[i].claim.pool, sizeof a->wants[i].claim.pool, pool.name);
     return DIBS_OK;
@@ -149,11 +150,11 @@ static dibs_status find_runs(struct attempt *a, dibs_err *err)
 
     if (!batch->is_contiguous && batch->align > 1)
         return err_set(err, DIBS_INVALID, "an alignment needs a contiguous batch");
-    if (batch->align > 1 && batch->n == 1 && a->n_plans == 1) { /* a choice among fewer ports */
-        a->aligned = plan_pool_aligned(a->plans[0], batch->align);
+    if (batch->align > 1 && batch->n == 1 && a->n_sources == 1) { /* a choice among fewer ports */
+        a->aligned = candidate_source_aligned(a->sources[0], batch->align);
         if (!a->aligned)
             return err_set(err, DIBS_FAILURE, "claiming: out of memory");
-        a->plans[0] = a->asks[0].plan = a->aligned;
+        a->sources[0] = a->asks[0].source = a->aligned;
     }
     a->wants[0].align = batch->align;
     for (size_t first = 0, n = 1; first < batch->n; first += n) {
@@ -168,8 +169,9 @@ static dibs_status find_runs(struct attempt *a, dibs_err *err)
         for (size_t i = first; n > 1 && i < first + n; i++) {
             const dibs_request *r = &begin[i - first];
 
-            if (r != a->asks[i].request || r->mode != DIBS_RANDOM || a->asks[i].plan != a->asks[first].plan ||
-                r->n_bindings != begin->n_bindings || (i > first && r->run > 1))
+            if (r != a->asks[i].request || r->mode != DIBS_RANDOM ||
+                a->asks[i].source != a->asks[first].source || r->n_bindings != begin->n_bindings ||
+                (i > first && r->run > 1))
                 return refuse_run(err);
             a->asks[i].is_in_run = true;
             a->asks[i].run_first = first;
@@ -215,7 +217,7 @@ static dibs_status prepare_drops(struct attempt *a, dibs_err *err)
 static uint16_t run_base(const struct attempt *a, size_t first)
 {
     const struct ledger_want *wants = &a->wants[first];
-    const struct portbits *choosable = &a->asks[first].plan->choosable;
+    const struct portbits *choosable = &a->asks[first].source->choosable;
     uint32_t base = 0;
     bool is_one = true;
 
@@ -258,8 +260,8 @@ static dibs_status allocate(struct attempt *a, dibs_err *err)
     a->asks = calloc(n ? n : 1, sizeof *a->asks);
     a->wants = calloc(n ? n : 1, sizeof *a->wants);
     a->candidates = calloc(n == 1 ? SPARE_MAX + 2 : n * (SPARE_MAX + 3) + 1, sizeof *a->candidates);
-    a->planned = n > 1 ? calloc(1, PLANNED_BYTES) : NULL;
-    if (a->asks && a->wants && a->candidates && (n <= 1 || a->planned))
+    a->aside = n > 1 ? calloc(1, ASIDE_BYTES) : NULL;
+    if (a->asks && a->wants && a->candidates && (n <= 1 || a->aside))
         return DIBS_OK;
     (void) err_set(err, DIBS_FAILURE, "claiming: out of memory");
     return DIBS_FAILURE;
@@ -278,7 +280,7 @@ static dibs_status prepare(struct attempt *a, dibs_batch *used, dibs_err *err)
         a->wants[n] = (struct ledger_want){ 0 };
         s = request_prepare(a->core, &a->call, &used->requests[i], &a->asks[n], &a->wants[n], err);
         if (s == DIBS_OK && !a->asks[n].is_noop)
-            s = find_plan(a, n++, err);
+            s = find_source(a, n++, err);
     }
     if (s == DIBS_OK && n < used->n && used->is_contiguous && used->n > 1)
         s = refuse_run(err);
@@ -350,7 +352,7 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
             a->call.now = core_now(a->core);
         batch.dead = a->dead;
         batch.n_dead = a->n_dead;
-        s = attempt_plan(a, err);
+        s = attempt_propose(a, err);
         if (s == DIBS_OK) {
             s = is_hopeless(a) ? DIBS_EXHAUSTED
                                : ledger_claim(a->core->ledger, &a->call, &batch, out, &a->refusal, err);
@@ -370,10 +372,10 @@ static dibs_status rounds(struct attempt *a, dibs_claim *out, dibs_err *err)
     }
     if (s == DIBS_EXHAUSTED) {
         const struct ask *ask = &a->asks[a->refusal.want];
-        struct plan_run run = { .n = ask->is_in_run ? a->wants[ask->run_first].run : 1,
-                                .align = a->batch->align };
+        struct candidate_run run = { .n = ask->is_in_run ? a->wants[ask->run_first].run : 1,
+                                     .align = a->batch->align };
 
-        return core_refuse_exhausted(a->core, &a->call, ask->plan, run, err);
+        return core_refuse_exhausted(a->core, &a->call, ask->source, run, err);
     }
     return core_refuse(a->core, &a->call, &a->wants[a->refusal.want], &a->refusal, err);
 }

@@ -42,8 +42,8 @@ void core_close(struct core *core)
     ledger_close(core->ledger);
     core_index_free(&core->index);
     free(core->inventory.inodes);
-    for (size_t i = 0; i < PLANS_MAX; i++)
-        free(core->plans[i]);
+    for (size_t i = 0; i < SOURCES_MAX; i++)
+        free(core->sources[i]);
     free(core);
 }
 

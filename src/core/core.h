@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CORE_CORE_H
 #define DIBS_CORE_CORE_H
-/* The engine: request -> plan -> commit -> result. It plans by index, bands, order and mode; the ledger
+/* The engine: request -> candidates -> commit -> result. It proposes by index, bands, order, mode; the ledger
  * decides; the probe asks the kernel. The caller passes in the clock and the settings. */
 #include "base/clock.h"
 #include "core/order.h"
@@ -78,7 +78,7 @@ struct core_last_pool {
     dibs_pool pool;
 };
 
-enum { PLANS_MAX = 16 }; /* different pools (and protocols) in one batch; 9 KiB each */
+enum { SOURCES_MAX = 16 }; /* different pools (and protocols) in one batch; 9 KiB each */
 
 struct core {
     struct core_options options;
@@ -89,8 +89,8 @@ struct core {
     struct core_self self; /* of our own process, reloaded with the facts of the host */
     struct core_index index;
     struct core_foreign foreign;
-    struct kernel_inventory inventory;    /* for core_socket_owners() */
-    struct plan_cached *plans[PLANS_MAX]; /* cache of plan.c */
+    struct kernel_inventory inventory;             /* for core_socket_owners() */
+    struct candidate_cached *sources[SOURCES_MAX]; /* cache of candidate.c */
     uint64_t random_state;
     uint64_t cursor; /* of the candidate orders, as far as we know */
     bool has_cursor;
@@ -165,7 +165,7 @@ dibs_life core_judge_without_holder(struct core *core, struct core_sockets *sock
 dibs_life core_socket_life(struct core *core, struct core_sockets *sockets, const dibs_claim *claim,
                            const char **why);
 
-/* ---- claiming (claim.c, plan.c) ---- */
+/* ---- claiming (claim.c, candidate.c) ---- */
 /* Return whether the request has port 0 in a mode that needs a port: it creates nothing (D8). */
 bool core_is_noop(const dibs_request *request);
 dibs_status core_claim(struct core *core, const struct call *call, const dibs_batch *batch, dibs_claim *out,

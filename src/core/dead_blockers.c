@@ -149,8 +149,8 @@ static bool note_dead_port(void *ctx, const dibs_claim *claim)
 
     if (g->until_id && claim->id > g->until_id)
         return false;
-    for (size_t p = 0; p < a->n_plans; p++)
-        is_member = is_member || portbits_has(&a->plans[p]->choosable, claim->port);
+    for (size_t p = 0; p < a->n_sources; p++)
+        is_member = is_member || portbits_has(&a->sources[p]->choosable, claim->port);
     if (!is_member || claim->is_kept ||
         (!is_known(a, claim) && core_judge(a->core, &a->call, NULL, &judged, NULL) != DIBS_DEAD))
         return !attempt_is_late(a);

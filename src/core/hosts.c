@@ -23,7 +23,7 @@ struct on_hosts {
     struct ledger_tx *tx[DIBS_HOSTS_MAX];
     struct ask ask;
     struct ledger_want want;
-    const struct plan_pool *plan;
+    const struct candidate_source *source;
     uint16_t named; /* the port that the name already has on a host; 0: none */
     uint16_t port;  /* the port that is tried */
     dibs_claim *out;
@@ -77,11 +77,11 @@ static bool note_slot(void *ctx, const struct ledger_slot *slot)
     struct on_hosts *o = ctx;
     int64_t age_ms = o->call->now.boot_ms - slot->released_ms;
 
-    if (!(o->plan->kind.protos & 1u << slot->proto))
+    if (!(o->source->kind.protos & 1u << slot->proto))
         return true;
     if (slot->claim_id != 0)
         portbits_add(&o->taken, slot->port);
-    else if (age_ms < o->plan->pool.cooldown_ms)
+    else if (age_ms < o->source->pool.cooldown_ms)
         portbits_add(&o->cooling, slot->port);
     return true;
 }
@@ -117,10 +117,10 @@ static size_t candidates(struct on_hosts *o, uint16_t out[CANDIDATES])
 {
     const dibs_request *r = o->ask.request;
     /* Start at a random port: other hosts may choose at the same time. */
-    const struct plan_choice choice = {
-        .plan = o->plan, .claim = &o->want.claim, .skipped = &o->shared, .cursor = core_random(o->core)
+    const struct candidate_choice choice = {
+        .source = o->source, .claim = &o->want.claim, .skipped = &o->shared, .cursor = core_random(o->core)
     };
-    struct plan_sets sets = { .free = o->plan->choosable };
+    struct candidate_sets sets = { .free = o->source->choosable };
 
     out[0] = o->named ? o->named : r->port;
     if (o->named || r->mode == DIBS_REQUIRED)
@@ -131,7 +131,7 @@ static size_t candidates(struct on_hosts *o, uint16_t out[CANDIDATES])
     portbits_subtract(&sets.free, &o->shared);
     sets.rested = sets.free;
     portbits_subtract(&sets.rested, &o->cooling);
-    return plan_by_sets(o->core, &choice, &sets, out, CANDIDATES);
+    return candidate_ports_in(o->core, &choice, &sets, out, CANDIDATES);
 }
 
 /* ---- decide ---- */
@@ -195,7 +195,7 @@ static dibs_status decide(struct on_hosts *o, dibs_err *err)
     if (s != DIBS_OK)
         return s;
     size_t n = candidates(o, ports);
-    dibs_ranges_format(&o->plan->pool.ranges, ranges);
+    dibs_ranges_format(&o->source->pool.ranges, ranges);
     if (n == 0)
         return err_set(err, DIBS_EXHAUSTED, "no port of %.200s is free on all %zu hosts", ranges, o->n);
     if (portbits_has(&o->shared, ports[0]))
@@ -226,8 +226,8 @@ static dibs_status prepare(struct on_hosts *o, const dibs_request *r, dibs_err *
     (void) text_copy(o->want.claim.pool, sizeof o->want.claim.pool, pool.name);
     o->want.cooldown_ms = pool.cooldown_ms;
     o->want.is_lookup = true; /* a repeated request returns the same claim on each host */
-    o->plan = plan_pool_get(o->core, o->call, &pool, plan_kind_of(&o->want.claim));
-    if (!o->plan)
+    o->source = candidate_source(o->core, o->call, &pool, candidate_kind_of(&o->want.claim));
+    if (!o->source)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     return DIBS_OK;
 }

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/pod_words.h"
 #include "base/text.h"
-#include "core/plan.h"
+#include "core/candidate.h"
 #include "host/kernel.h"
 #include "net/bindings.h"
 
@@ -306,7 +306,7 @@ dibs_status core_refuse(struct core *core, const struct call *call, const struct
 }
 
 struct declared {
-    const struct plan_pool *plan;
+    const struct candidate_source *source;
     struct portbits ports;
 };
 
@@ -314,14 +314,14 @@ static bool note_declared(void *ctx, const struct ledger_slot *slot)
 {
     struct declared *d = ctx;
 
-    if (slot->claim_id != 0 && !slot->is_exclusive && (d->plan->kind.protos & 1u << slot->proto) &&
-        portbits_has(&d->plan->choosable, slot->port))
+    if (slot->claim_id != 0 && !slot->is_exclusive && (d->source->kind.protos & 1u << slot->proto) &&
+        portbits_has(&d->source->choosable, slot->port))
         portbits_add(&d->ports, slot->port);
     return true;
 }
 
 /* Write "free port" or "contiguous run of 4 ports that begins at a multiple of 8". */
-static void describe_run(struct plan_run run, char *out, size_t size)
+static void describe_run(struct candidate_run run, char *out, size_t size)
 {
     (void) snprintf(out, size, "free port");
     if (run.n > 1)
@@ -344,46 +344,47 @@ static uint32_t longest_range(const dibs_ranges *ranges)
 }
 
 /* Append what a setting adds to the pool's choice, if that is anything. `without`: the ports without it. */
-static void advise_setting(char help[200], const char *flag, const struct plan_pool *plan,
+static void advise_setting(char help[200], const char *flag, const struct candidate_source *source,
                            const struct portbits *without)
 {
-    uint32_t n = plan->size - portbits_count(without);
+    uint32_t n = source->size - portbits_count(without);
 
     if (n > 0)
         (void) snprintf(help + strlen(help), 200 - strlen(help), "%s adds up to %u, ", flag, n);
 }
 
-dibs_status core_refuse_exhausted(struct core *core, const struct call *call, const struct plan_pool *plan,
-                                  struct plan_run run, dibs_err *err)
+dibs_status core_refuse_exhausted(struct core *core, const struct call *call,
+                                  const struct candidate_source *source, struct candidate_run run,
+                                  dibs_err *err)
 {
-    struct declared declared = { .plan = plan };
+    struct declared declared = { .source = source };
     struct portbits left = { 0 };
     struct portbits blocked = { 0 };
     char ranges[DIBS_RANGES_TEXT_MAX + 1];
     char wanted[96] = "";
     char help[200] = "";
-    uint32_t longest = longest_range(&plan->pool.ranges);
-    bool for_tcp = plan->kind.protos & 1u << DIBS_TCP;
+    uint32_t longest = longest_range(&source->pool.ranges);
+    bool for_tcp = source->kind.protos & 1u << DIBS_TCP;
 
     describe_run(run, wanted, sizeof wanted);
-    dibs_ranges_format(&plan->pool.ranges, ranges);
+    dibs_ranges_format(&source->pool.ranges, ranges);
     if (run.n > longest)
         return err_set(err, DIBS_EXHAUSTED,
                        "%u ports in a row can never fit in pool '%s' (%.200s), which has at most %u in a row",
-                       run.n, plan->pool.name, ranges, longest);
-    portbits_add_ranges(&left, &plan->pool.ranges);
+                       run.n, source->pool.name, ranges, longest);
+    portbits_add_ranges(&left, &source->pool.ranges);
     if (!call->settings->allow_ephemeral) {
         struct portbits others = left;
 
         portbits_remove_range(&others, core_host(core, call)->ephemeral);
-        advise_setting(help, "--allow-ephemeral", plan, &others);
+        advise_setting(help, "--allow-ephemeral", source, &others);
     }
     if (for_tcp && !call->settings->allow_blocked) {
         struct portbits others = left;
 
         portbits_add_browser_blocked(&blocked);
         portbits_subtract(&others, &blocked);
-        advise_setting(help, "--allow-blocked", plan, &others);
+        advise_setting(help, "--allow-blocked", source, &others);
     }
     core_withhold(core, call, for_tcp, &left);
     (void) ledger_slots(core->ledger, call, NULL, note_declared, &declared, NULL);
@@ -395,5 +396,6 @@ dibs_status core_refuse_exhausted(struct core *core, const struct call *call, co
                    "no %s left in pool '%s' (%.200s): %u of its %u ports are withheld (ephemeral, reserved, "
                    "privileged or blocked by browsers), too few of the others are free; %ssee 'dibs ls "
                    "--all' and 'dibs pool'",
-                   wanted, plan->pool.name, ranges, plan->size - portbits_count(&left), plan->size, help);
+                   wanted, source->pool.name, ranges, source->size - portbits_count(&left), source->size,
+                   help);
 }

@@ -2,13 +2,13 @@
 #ifndef DIBS_CORE_REQUEST_H
 #define DIBS_CORE_REQUEST_H
 /* Checks a request, and turns it into a want of the ledger. */
-#include "core/plan.h"
+#include "core/candidate.h"
 
 struct ask {
     const dibs_request *request;
-    const struct plan_pool *plan; /* borrowed from the attempt */
-    bool is_noop;                 /* port 0: creates nothing (D8) */
-    bool is_choice;               /* dibs chooses: random mode, or the preferred port was given up */
+    const struct candidate_source *source; /* borrowed from the attempt */
+    bool is_noop;                          /* port 0: creates nothing (D8) */
+    bool is_choice;                        /* dibs chooses: random mode, or the preferred port was given up */
     bool is_narrowed;
     bool has_claim;   /* its name had a claim at the lookup, and keeps it */
     bool is_in_run;   /* one of several wants with adjacent ports */

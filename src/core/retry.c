@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reacts to a refusal of the ledger: judges the blockers, widens the plan, or gives up. */
+/* Reacts to a refusal of the ledger: judges the blockers, widens the choice, or gives up. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ static dibs_status escalate(struct attempt *a, bool *again, dibs_err *err)
     *again = true;
     core->has_cursor = false;
     if (a->refusal.n_busy > 0 && a->stage != STAGE_BLIND)
-        return DIBS_OK; /* the next plan skips the busy ports */
+        return DIBS_OK; /* the next round skips the busy ports */
     if (is_lost_race(a))
         return core_index_refresh(core, &a->call, err);
     a->is_fresh = a->is_fresh || !core->index.is_loaded;
@@ -107,13 +107,13 @@ static void choose_instead(struct attempt *a, size_t i)
     dibs_claim *claim = &a->wants[i].claim;
 
     request_set_choice(&a->asks[i], &a->wants[i], true);
-    (void) text_copy(claim->pool, sizeof claim->pool, a->asks[i].plan->pool.name);
+    (void) text_copy(claim->pool, sizeof claim->pool, a->asks[i].source->pool.name);
 }
 
 bool attempt_gives_up(struct attempt *a, dibs_status status, const dibs_err *err)
 {
     const struct ask *ask = &a->asks[a->refusal.want];
-    /* Only that record is at fault (INV-6): the next plan skips its port, as it skips busy ones. */
+    /* Only that record is at fault (INV-6): the next round skips its port, as it skips busy ones. */
     bool is_stuck = status == DIBS_UNAVAILABLE && a->refusal.is_stuck && err && !attempt_is_late(a) &&
                     (err->trouble == DIBS_TROUBLE_NONE || err->trouble == DIBS_TROUBLE_DAMAGED);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Choosing a free port in memory: what a claim runs once the index is loaded (plan_pool_get() and
- * plan_ports(), which lists the candidates of one claim) against the way Kubernetes' allocator picks.
+/* Choosing a free port in memory: what a claim runs once the index is loaded (candidate_source() and
+ * candidate_ports(), which lists the candidates of one claim) against the way Kubernetes' allocator picks.
  *
  * Kubernetes is written in Go. What stands here for it is our own model of its algorithm, not its code: a
  * random start, then bit after bit of a big integer, upper band first. The model is spared what the real one
@@ -12,7 +12,7 @@
 
 #include "bench.h"
 #include "core/attempt.h"
-#include "core/plan.h"
+#include "core/candidate.h"
 
 enum { ROUNDS = 60, PICKS_OURS = 2000, WORDS = 1024 };
 
@@ -95,12 +95,12 @@ static void set_up(const struct scene *scene, uint64_t *seed)
 
     open_core();
     pool_used = pool;
-    const struct plan_pool *plan = plan_pool_get(core, &call, &pool, plan_kind_of(&wanted));
+    const struct candidate_source *source = candidate_source(core, &call, &pool, candidate_kind_of(&wanted));
     memset(&model, 0, sizeof model);
     model.size = size;
-    model.band = plan->band;
+    model.band = source->band;
     for (uint32_t i = 0; i < size; i++) /* what is withheld from choice is taken, to the model */
-        if (!portbits_has(&plan->choosable, (uint16_t) (scene->range.first + i))) {
+        if (!portbits_has(&source->choosable, (uint16_t) (scene->range.first + i))) {
             model.bits[i / 64] |= UINT64_C(1) << (i % 64);
             model.n_taken++;
         }
@@ -119,7 +119,7 @@ static void set_up(const struct scene *scene, uint64_t *seed)
 static double time_ours(uint64_t seed)
 {
     static const struct portbits nothing;
-    struct plan_choice choice = {
+    struct candidate_choice choice = {
         .claim = &wanted, .skipped = &nothing, .now_ms = call.now.boot_ms, .enough = 1
     };
     uint16_t ports[EXACT_MAX] = { 0 };
@@ -128,8 +128,8 @@ static double time_ours(uint64_t seed)
     for (int i = 0; i < PICKS_OURS; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         choice.cursor = (seed >> 40) + (ports[0] & zero);
-        choice.plan = plan_pool_get(core, &call, &pool_used, plan_kind_of(&wanted));
-        if (plan_ports(core, &choice, ports, EXACT_MAX) == 0)
+        choice.source = candidate_source(core, &call, &pool_used, candidate_kind_of(&wanted));
+        if (candidate_ports(core, &choice, ports, EXACT_MAX) == 0)
             abort();
     }
     return (double) (bench_now_ns() - began) / PICKS_OURS;

@@ -3,7 +3,7 @@
  */
 #include "core/attempt.h"
 #include "core/cooldown.h"
-#include "core/plan.h"
+#include "core/candidate.h"
 #include "support/core.h"
 
 /* ---- bands ---- */

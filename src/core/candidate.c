@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/plan.h"
+#include "core/candidate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +15,9 @@ enum {
     QUICK_STRETCHES = 8, /* length of the walk for `enough` ports before all ports are searched */
 };
 
-struct plan_kind plan_kind_of(const dibs_claim *claim)
+struct candidate_kind candidate_kind_of(const dibs_claim *claim)
 {
-    struct plan_kind kind = { .is_specific = true };
+    struct candidate_kind kind = { .is_specific = true };
 
     for (size_t i = 0; i < claim->n_bindings; i++) {
         kind.protos |= (uint8_t) (1u << claim->bindings[i].proto);
@@ -28,29 +28,29 @@ struct plan_kind plan_kind_of(const dibs_claim *claim)
     return kind;
 }
 
-/* The inputs of a plan besides its pool and kind. */
-struct plan_basis {
+/* The inputs of a source besides its pool and kind. */
+struct source_basis {
     int64_t host_ms;
     bool allow_ephemeral, allow_blocked, is_root, is_elsewhere;
 };
 
-struct plan_cached {
-    struct plan_basis basis;
-    struct plan_pool plan;
+struct candidate_cached {
+    struct source_basis basis;
+    struct candidate_source source;
 };
 
-static bool is_like(const struct plan_cached *entry, const struct plan_basis *basis, const dibs_pool *pool,
-                    struct plan_kind kind)
+static bool is_like(const struct candidate_cached *entry, const struct source_basis *basis,
+                    const dibs_pool *pool, struct candidate_kind kind)
 {
     return entry->basis.allow_ephemeral == basis->allow_ephemeral &&
            entry->basis.allow_blocked == basis->allow_blocked && entry->basis.is_root == basis->is_root &&
-           entry->basis.is_elsewhere == basis->is_elsewhere && entry->plan.kind.protos == kind.protos &&
-           entry->plan.kind.is_specific == kind.is_specific &&
-           strcmp(entry->plan.pool.name, pool->name) == 0 && core_pool_is_same(&entry->plan.pool, pool);
+           entry->basis.is_elsewhere == basis->is_elsewhere && entry->source.kind.protos == kind.protos &&
+           entry->source.kind.is_specific == kind.is_specific &&
+           strcmp(entry->source.pool.name, pool->name) == 0 && core_pool_is_same(&entry->source.pool, pool);
 }
 
-static void make(struct core *core, const struct call *call, const dibs_pool *pool, struct plan_kind kind,
-                 struct plan_pool *out)
+static void make(struct core *core, const struct call *call, const dibs_pool *pool,
+                 struct candidate_kind kind, struct candidate_source *out)
 {
     const struct order_key key = { .salt = ledger_salt(core->ledger), .pool = pool->name };
 
@@ -67,41 +67,41 @@ static void make(struct core *core, const struct call *call, const dibs_pool *po
 }
 
 /* Keep the cache in the order of last use, so that the last entry is the one to replace. */
-const struct plan_pool *plan_pool_get(struct core *core, const struct call *call, const dibs_pool *pool,
-                                      struct plan_kind kind)
+const struct candidate_source *candidate_source(struct core *core, const struct call *call,
+                                                const dibs_pool *pool, struct candidate_kind kind)
 {
-    const struct plan_basis basis = { .host_ms = core_host(core, call)->loaded_ms,
-                                      .allow_ephemeral = call->settings->allow_ephemeral,
-                                      .allow_blocked = call->settings->allow_blocked,
-                                      .is_root = call->uid == 0,
-                                      .is_elsewhere = call->is_elsewhere };
-    struct plan_cached **cache = core->plans;
+    const struct source_basis basis = { .host_ms = core_host(core, call)->loaded_ms,
+                                        .allow_ephemeral = call->settings->allow_ephemeral,
+                                        .allow_blocked = call->settings->allow_blocked,
+                                        .is_root = call->uid == 0,
+                                        .is_elsewhere = call->is_elsewhere };
+    struct candidate_cached **cache = core->sources;
     size_t i = 0;
 
-    while (i < PLANS_MAX && cache[i] && !is_like(cache[i], &basis, pool, kind))
+    while (i < SOURCES_MAX && cache[i] && !is_like(cache[i], &basis, pool, kind))
         i++;
-    bool is_found = i < PLANS_MAX && cache[i];
-    if (i == PLANS_MAX)
+    bool is_found = i < SOURCES_MAX && cache[i];
+    if (i == SOURCES_MAX)
         i--;
-    struct plan_cached *entry = cache[i] ? cache[i] : malloc(sizeof *entry);
+    struct candidate_cached *entry = cache[i] ? cache[i] : malloc(sizeof *entry);
     if (!entry)
         return NULL;
-    memmove(cache + 1, cache, i * sizeof(struct plan_cached *));
+    memmove(cache + 1, cache, i * sizeof(struct candidate_cached *));
     cache[0] = entry;
     if (!is_found || entry->basis.host_ms != basis.host_ms) {
         entry->basis = basis;
-        make(core, call, pool, kind, &entry->plan);
+        make(core, call, pool, kind, &entry->source);
     }
-    return &entry->plan;
+    return &entry->source;
 }
 
-struct plan_pool *plan_pool_aligned(const struct plan_pool *plan, uint32_t align)
+struct candidate_source *candidate_source_aligned(const struct candidate_source *source, uint32_t align)
 {
-    struct plan_pool *out = malloc(sizeof *out);
+    struct candidate_source *out = malloc(sizeof *out);
 
     if (!out)
         return NULL;
-    *out = *plan;
+    *out = *source;
     for (uint32_t port = portbits_next(&out->choosable, 1); port < PORTBITS_END;
          port = portbits_next(&out->choosable, port + 1))
         if (port % align != 0)
@@ -112,7 +112,7 @@ struct plan_pool *plan_pool_aligned(const struct plan_pool *plan, uint32_t align
 /* A walk along the upper band of a pool. */
 struct walker {
     struct core *core;
-    const struct plan_pool *plan;
+    const struct candidate_source *source;
     uint32_t total;             /* ports of the upper band */
     bool is_near;               /* by pieces; otherwise by the order's own walk */
     struct order_pieces pieces; /* start at `cursor` */
@@ -121,9 +121,9 @@ struct walker {
 };
 
 /* Return whether several hosts choose from the pool: their writes to the same 64 ports conflict. */
-static bool is_shared(const struct core *core, const struct plan_pool *plan)
+static bool is_shared(const struct core *core, const struct candidate_source *source)
 {
-    return plan->pool.scope == DIBS_SCOPE_CLUSTER && ledger_is_shared(core->ledger) && !plan->order->walk;
+    return source->pool.scope == DIBS_SCOPE_CLUSTER && ledger_is_shared(core->ledger) && !source->order->walk;
 }
 
 /* Return the random start outside our home blocks after a lost race: two hosts do not collide again. */
@@ -143,10 +143,10 @@ static void walk_near(struct core *core, struct walker *w)
 {
     struct order_place place = { 0 };
 
-    if (is_shared(core, w->plan))
+    if (is_shared(core, w->source))
         (void) ledger_place(core->ledger, &place.rank, &place.n);
     w->is_near = true;
-    w->pieces = w->plan->pieces;
+    w->pieces = w->source->pieces;
     order_pieces_set_home(&w->pieces, place);
     w->pieces.detour = detour(core);
 }
@@ -163,7 +163,7 @@ static void walk_by(struct core *core, const struct order *order, const dibs_bin
     (void) snprintf(address, sizeof address, first->address.len == 16 ? "[%s]" : "%s", text);
     const struct order_key key = {
         .salt = ledger_salt(core->ledger),
-        .pool = w->plan->pool.name,
+        .pool = w->source->pool.name,
         .entropy = core_random(core),
         .instance = instance,
         .proto = first->proto == DIBS_UDP ? "UDP" : "TCP",
@@ -172,15 +172,15 @@ static void walk_by(struct core *core, const struct order *order, const dibs_bin
     w->walk = order->walk(&key, w->total);
 }
 
-static struct walker walker(struct core *core, const struct plan_choice *choice)
+static struct walker walker(struct core *core, const struct candidate_choice *choice)
 {
-    const struct plan_pool *plan = choice->plan;
+    const struct candidate_source *source = choice->source;
     struct walker w = {
-        .core = core, .plan = plan, .total = plan->size - plan->band, .cursor = choice->cursor
+        .core = core, .source = source, .total = source->size - source->band, .cursor = choice->cursor
     };
 
-    if (plan->order->walk)
-        walk_by(core, plan->order, &choice->claim->bindings[0], &w);
+    if (source->order->walk)
+        walk_by(core, source->order, &choice->claim->bindings[0], &w);
     else
         walk_near(core, &w);
     return w;
@@ -193,11 +193,11 @@ struct stretch {
 
 static struct stretch stretch_at(const struct walker *w, uint32_t step)
 {
-    const dibs_ranges *ranges = &w->plan->pool.ranges;
+    const dibs_ranges *ranges = &w->source->pool.ranges;
     uint32_t n = 1;
     uint32_t at = w->is_near ? order_pieces_position(&w->pieces, w->cursor, step, &n)
                              : order_position(w->walk, step, w->total);
-    uint16_t first = dibs_ranges_at(ranges, w->plan->band + at);
+    uint16_t first = dibs_ranges_at(ranges, w->source->band + at);
     size_t i = 0;
 
     while (ranges->item[i].last < first)
@@ -214,7 +214,7 @@ struct view {
 };
 
 /* The state of the ports that a choice is made from. */
-struct plan_views {
+struct candidate_views {
     struct view free;        /* choosable ports without a claim */
     struct view rested;      /* of `free`: ports that do not cool */
     bool is_shared;          /* several hosts choose from them */
@@ -277,9 +277,9 @@ static bool is_any(const struct view *view, dibs_range window)
  * people write into their files. */
 static uint16_t low_start(const struct walker *w)
 {
-    uint32_t at = order_is_lowest(w->plan->order) ? 0 : (uint32_t) (core_random(w->core) % w->plan->band);
+    uint32_t at = order_is_lowest(w->source->order) ? 0 : (uint32_t) (core_random(w->core) % w->source->band);
 
-    return dibs_ranges_at(&w->plan->pool.ranges, at);
+    return dibs_ranges_at(&w->source->pool.ranges, at);
 }
 
 /* Pick ports: along the walk in the upper band, then by number; in the lower band from `low_start` on. */
@@ -291,7 +291,7 @@ static void pick_along(const struct walker *w, const struct view *view, dibs_ran
     uint32_t step = 0;
     uint32_t n_vain = 0; /* steps that gave no port; other steps are not limited */
 
-    if (window.first < w->plan->split) {
+    if (window.first < w->source->split) {
         uint16_t start = low_start(w);
 
         take(view, start, window.last, pick);
@@ -318,7 +318,7 @@ static void pick_along(const struct walker *w, const struct view *view, dibs_ran
 }
 
 /* Pick the ports that were released first, of those that are free but not rested. */
-static void pick_oldest(const struct core_index *index, const struct plan_views *views, uint8_t protos,
+static void pick_oldest(const struct core_index *index, const struct candidate_views *views, uint8_t protos,
                         dibs_range window, struct pick *pick)
 {
     for (uint32_t at = index->list ? index->list[0].newer : 0; at != 0 && pick->n < pick->max;
@@ -335,13 +335,14 @@ static void pick_oldest(const struct core_index *index, const struct plan_views 
     }
 }
 
-static void pick_all(const struct core *core, const struct plan_choice *choice, const struct walker *w,
-                     const struct plan_views *views, struct pick *pick)
+static void pick_all(const struct core *core, const struct candidate_choice *choice, const struct walker *w,
+                     const struct candidate_views *views, struct pick *pick)
 {
-    const struct plan_pool *plan = choice->plan;
-    const dibs_range windows[] = { { plan->split, plan->pool.ranges.item[plan->pool.ranges.n - 1].last },
-                                   { plan->pool.ranges.item[0].first, (uint16_t) (plan->split - 1) } };
-    const size_t n_windows = plan->band > 0 ? 2 : 1;
+    const struct candidate_source *source = choice->source;
+    const dibs_range windows[] = { { source->split,
+                                     source->pool.ranges.item[source->pool.ranges.n - 1].last },
+                                   { source->pool.ranges.item[0].first, (uint16_t) (source->split - 1) } };
+    const size_t n_windows = source->band > 0 ? 2 : 1;
     struct portbits set;
     const struct view in_set = { .in = &set };
 
@@ -354,24 +355,24 @@ static void pick_all(const struct core *core, const struct plan_choice *choice, 
             view_fill(&views->free, &views->rested, &set);
             pick_along(w, &in_set, windows[i], pick);
         } else {
-            pick_oldest(&core->index, views, plan->kind.protos, windows[i], pick);
+            pick_oldest(&core->index, views, source->kind.protos, windows[i], pick);
         }
     }
-    if (!plan->kind.is_specific || pick->n == pick->max)
+    if (!source->kind.is_specific || pick->n == pick->max)
         return;
-    const struct view all = { .in = &plan->choosable, .without = { choice->skipped }, .n = 1 };
+    const struct view all = { .in = &source->choosable, .without = { choice->skipped }, .n = 1 };
     view_fill(&all, &views->free, &set);
     for (size_t i = 0; i < n_windows && pick->n < pick->max; i++)
         pick_along(w, &in_set, windows[i], pick);
 }
 
-size_t plan_by_sets(struct core *core, const struct plan_choice *choice, const struct plan_sets *sets,
-                    uint16_t *out, size_t max)
+size_t candidate_ports_in(struct core *core, const struct candidate_choice *choice,
+                          const struct candidate_sets *sets, uint16_t *out, size_t max)
 {
     const struct walker w = walker(core, choice);
-    const struct plan_views views = { .free = { .in = &sets->free },
-                                      .rested = { .in = &sets->rested },
-                                      .is_shared = true };
+    const struct candidate_views views = { .free = { .in = &sets->free },
+                                           .rested = { .in = &sets->rested },
+                                           .is_shared = true };
     struct pick pick = { .out = out, .max = max };
 
     pick_all(core, choice, &w, &views, &pick);
@@ -379,39 +380,40 @@ size_t plan_by_sets(struct core *core, const struct plan_choice *choice, const s
 }
 
 /* Compute the views from the index. */
-static void views_from_index(struct core *core, const struct plan_choice *choice, struct plan_views *out)
+static void views_from_index(struct core *core, const struct candidate_choice *choice,
+                             struct candidate_views *out)
 {
-    const struct plan_pool *plan = choice->plan;
+    const struct candidate_source *source = choice->source;
     const struct core_index *index = &core->index;
-    bool is_longest = plan->pool.cooldown_ms == index->longest_ms;
+    bool is_longest = source->pool.cooldown_ms == index->longest_ms;
 
     cooldown_expire(core, choice->now_ms);
-    out->is_shared = is_shared(core, plan);
-    out->free = (struct view){ .in = &plan->choosable, .without = { choice->skipped }, .n = 1 };
+    out->is_shared = is_shared(core, source);
+    out->free = (struct view){ .in = &source->choosable, .without = { choice->skipped }, .n = 1 };
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && index->is_loaded; proto++)
-        if (plan->kind.protos & 1u << proto)
+        if (source->kind.protos & 1u << proto)
             view_without(&out->free, &index->taken[proto]);
     out->rested = out->free;
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && index->is_loaded && is_longest; proto++)
-        if (plan->kind.protos & 1u << proto)
+        if (source->kind.protos & 1u << proto)
             view_without(&out->rested, &index->cooling[proto]);
     if (is_longest || !index->is_loaded)
         return;
     /* Other pools have a longer cooldown: only the newer end of the list counts. */
     memset(&out->cooling, 0, sizeof out->cooling);
     for (uint32_t at = index->list ? index->list[0].older : 0;
-         at != 0 && choice->now_ms - index->list[at].released_ms < plan->pool.cooldown_ms;
+         at != 0 && choice->now_ms - index->list[at].released_ms < source->pool.cooldown_ms;
          at = index->list[at].older)
-        if (plan->kind.protos & 1u << (at >> 16))
+        if (source->kind.protos & 1u << (at >> 16))
             portbits_add(&out->cooling, (uint16_t) at);
     view_without(&out->rested, &out->cooling);
 }
 
-size_t plan_ports(struct core *core, const struct plan_choice *choice, uint16_t *out, size_t max)
+size_t candidate_ports(struct core *core, const struct candidate_choice *choice, uint16_t *out, size_t max)
 {
     const struct walker w = walker(core, choice);
     struct pick pick = { .out = out, .max = max };
-    struct plan_views views;
+    struct candidate_views views;
     struct stretch s;
 
     views_from_index(core, choice, &views);
@@ -429,7 +431,7 @@ size_t plan_ports(struct core *core, const struct plan_choice *choice, uint16_t 
     return pick.n;
 }
 
-static void pick_runs(const struct portbits *set, dibs_range window, struct plan_run run, uint16_t start,
+static void pick_runs(const struct portbits *set, dibs_range window, struct candidate_run run, uint16_t start,
                       struct pick *pick)
 {
     uint16_t base = start;
@@ -446,44 +448,46 @@ static void pick_runs(const struct portbits *set, dibs_range window, struct plan
 }
 
 /* Pick runs from the view, unless a better view already gave some. */
-static void pick_runs_of(struct core *core, const struct plan_pool *plan, const struct portbits *ports,
-                         uint16_t from, struct plan_run run, struct pick *pick)
+static void pick_runs_of(struct core *core, const struct candidate_source *source,
+                         const struct portbits *ports, uint16_t from, struct candidate_run run,
+                         struct pick *pick)
 {
-    dibs_range window = { from, plan->pool.ranges.item[plan->pool.ranges.n - 1].last };
+    dibs_range window = { from, source->pool.ranges.item[source->pool.ranges.n - 1].last };
     uint64_t width = (uint64_t) (window.last - window.first) + 1;
 
     if (pick->n > 0)
         return;
     if (run.start >= window.first)
         from = run.start;
-    else if (from == plan->split && !order_is_lowest(plan->order))
+    else if (from == source->split && !order_is_lowest(source->order))
         from = (uint16_t) (from + core_random(core) % width);
     pick_runs(ports, window, run, from, pick);
 }
 
-size_t plan_runs(struct core *core, const struct plan_choice *choice, struct plan_run run, uint16_t *out,
-                 size_t max)
+size_t candidate_runs(struct core *core, const struct candidate_choice *choice, struct candidate_run run,
+                      uint16_t *out, size_t max)
 {
-    const struct plan_pool *plan = choice->plan;
+    const struct candidate_source *source = choice->source;
     struct pick pick = { .out = out, .max = max };
-    struct plan_views views;
-    struct plan_sets sets;
+    struct candidate_views views;
+    struct candidate_sets sets;
 
     views_from_index(core, choice, &views);
     if (run.is_free)
         views.free = views.rested =
-            (struct view){ .in = &plan->choosable, .without = { choice->skipped }, .n = 1 };
+            (struct view){ .in = &source->choosable, .without = { choice->skipped }, .n = 1 };
     view_fill(&views.free, NULL, &sets.free);
     view_fill(&views.rested, NULL, &sets.rested);
-    pick_runs_of(core, plan, &sets.rested, plan->split, run, &pick);
-    pick_runs_of(core, plan, &sets.free, plan->split, run, &pick);
-    pick_runs_of(core, plan, &sets.free, plan->pool.ranges.item[0].first, run, &pick);
+    pick_runs_of(core, source, &sets.rested, source->split, run, &pick);
+    pick_runs_of(core, source, &sets.free, source->split, run, &pick);
+    pick_runs_of(core, source, &sets.free, source->pool.ranges.item[0].first, run, &pick);
     return pick.n;
 }
 
-uint16_t plan_name_port(const struct call *call, const struct plan_pool *plan, const dibs_claim *claim)
+uint16_t candidate_of_name(const struct call *call, const struct candidate_source *source,
+                           const dibs_claim *claim)
 {
-    uint32_t total = plan->size - plan->band;
+    uint32_t total = source->size - source->band;
     /* Hash the ledger's place, not its salt: a name finds its port again after the ledger was lost. */
     const char *place = call->settings->ledger;
     uint64_t salt = hash_fnv1a(HASH_FNV_BASIS, place, strlen(place));
@@ -497,5 +501,5 @@ uint16_t plan_name_port(const struct call *call, const struct plan_pool *plan, c
     }
     uint32_t i = order_name_position(name, salt, total);
 
-    return dibs_ranges_at(&plan->pool.ranges, plan->band + i);
+    return dibs_ranges_at(&source->pool.ranges, source->band + i);
 }
