@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/directory.h"
 #include "base/err.h"
 #include "base/text.h"
 
@@ -43,21 +44,13 @@ bool fallback_serves(const dibs_batch *batch)
 /* Make the directory of the file and those above it. */
 static dibs_status make_directory(const char *path, char dir[PATH_BYTES], dibs_err *err)
 {
-    if (!text_copy(dir, PATH_BYTES, path) || !path[0])
+    if (!path[0] || !directory_of(path, dir, PATH_BYTES))
         return err_set(err, DIBS_INVALID, "recently used ports: the path has 1 to %d bytes", PATH_BYTES - 1);
-    for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(dir, 0700) != 0 && errno != EEXIST)
-            return err_os(err, DIBS_UNAVAILABLE, errno, "recently used ports %s: cannot make its directory",
-                          path);
-        *slash = '/';
-    }
-    char *last = strrchr(dir, '/');
-    if (!last)
-        (void) text_copy(dir, PATH_BYTES, ".");
-    else
-        last[last == dir ? 1 : 0] = '\0';
-    return DIBS_OK;
+    int failed = directory_make(dir, 0700);
+
+    return failed == 0 ? DIBS_OK
+                       : err_os(err, DIBS_UNAVAILABLE, failed,
+                                "recently used ports %s: cannot make its directory", path);
 }
 
 /* Check that only we may write to the file's directory, and that no other user can replace it. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/directory.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "dibs/net.h"
@@ -20,18 +21,13 @@
 
 enum { BACKLOG = 4096 }; /* the kernel limits it to net.core.somaxconn */
 
-static dibs_status make_parents(const char *path, dibs_err *err)
+static dibs_status make_directory(const char *path, dibs_err *err)
 {
     char dir[108];
 
-    (void) text_copy(dir, sizeof dir, path);
-    for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(dir, geteuid() == 0 ? 0755 : 0700) != 0 && errno != EEXIST)
-            return err_os(err, DIBS_UNAVAILABLE, errno, "making the directory %s", dir);
-        *slash = '/';
-    }
-    return DIBS_OK;
+    (void) directory_of(path, dir, sizeof dir);
+    int failed = directory_make(dir, geteuid() == 0 ? 0755 : 0700);
+    return failed == 0 ? DIBS_OK : err_os(err, DIBS_UNAVAILABLE, failed, "making the directory %s", dir);
 }
 
 /* Take the lock that shows ownership of the socket file: no other process removes or replaces the file. */
@@ -126,7 +122,7 @@ dibs_status socket_open_unix(const char *path, mode_t mode, struct socket_file *
     dibs_status s = socket_check_unix(path, true, err);
 
     if (s == DIBS_OK && path[0] != '@') {
-        s = make_parents(path, err);
+        s = make_directory(path, err);
         if (s == DIBS_OK)
             s = lock(path, &lock_fd, err);
         if (s == DIBS_OK)

@@ -15,6 +15,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "base/directory.h"
 #include "base/err.h"
 #include "base/jitter.h"
 #include "base/text.h"
@@ -84,36 +85,6 @@ void sqlite_resolve(char path[1024])
         (void) text_copy(path, 1024, resolved);
 }
 
-void sqlite_directory(const char *path, char dir[1024])
-{
-    const char *slash = strrchr(path, '/');
-
-    (void) text_copy(dir, 1024, slash ? path : ".");
-    if (slash)
-        dir[slash == path ? 1 : slash - path] = '\0';
-}
-
-static dibs_status make_parents(const struct sqlite_store *self, char dir[1024], dibs_err *err)
-{
-    struct stat st;
-
-    sqlite_directory(self->path, dir);
-    if (stat(dir, &st) == 0)
-        return DIBS_OK;
-    for (char *p = dir + 1;; p++) {
-        if (*p != '/' && *p != '\0')
-            continue;
-        char end = *p;
-
-        *p = '\0';
-        if (mkdir(dir, 0700) != 0 && errno != EEXIST)
-            return sqlite_os_error(self, "cannot make its directory", errno, err);
-        *p = end;
-        if (end == '\0')
-            return DIBS_OK;
-    }
-}
-
 /* Refuse a dangling link: the ledger would be created in a place that the user has not named. */
 static dibs_status refuse_dangling(const struct sqlite_store *self, dibs_err *err)
 {
@@ -178,8 +149,12 @@ static dibs_status prepare_place(const struct sqlite_store *self, char dir[1024]
 
     if (s == DIBS_OK)
         s = refuse_lone_mount(self, err);
-    if (s == DIBS_OK)
-        s = make_parents(self, dir, err);
+    if (s != DIBS_OK)
+        return s;
+    (void) directory_of(self->path, dir, 1024);
+    int failed = directory_make(dir, 0700);
+    if (failed != 0)
+        s = sqlite_os_error(self, "cannot make its directory", failed, err);
     return s == DIBS_OK ? refuse_remote(self, dir, err) : s;
 }
 

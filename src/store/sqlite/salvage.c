@@ -23,6 +23,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "base/directory.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "dibs/settings.h"
@@ -606,7 +607,7 @@ dibs_status sqlite_salvage(const char *rest, const dibs_event *event, struct led
 
     if (s == DIBS_OK) {
         sqlite_resolve(r.old.path);
-        sqlite_directory(r.old.path, r.dir);
+        (void) directory_of(r.old.path, r.dir, sizeof r.dir);
         s = sqlite_lock_directory(&r.old, r.dir, &lock, err);
     }
     for (size_t i = 0; i < sizeof steps / sizeof steps[0] && s == DIBS_OK; i++)

@@ -182,8 +182,6 @@ enum { SQLITE_HEADER_BYTES = 100 };
 int sqlite_read_header(const struct sqlite_store *self, uint8_t header[SQLITE_HEADER_BYTES], int *os_errno);
 /* Return whether the path no longer names the open file. Costs one stat(). */
 bool sqlite_has_moved(struct sqlite_store *self);
-/* Return the directory of a file. */
-void sqlite_directory(const char *path, char dir[1024]);
 /* Resolve symbolic links of an existing file: SQLite's file layer follows none. */
 void sqlite_resolve(char path[1024]);
 /* Wait for the lock on the ledger's directory, held while the ledger is created, migrated or salvaged. */
