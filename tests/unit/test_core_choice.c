@@ -2,8 +2,8 @@
 /* The port that dibs chooses: bands, cooldown, cursor, orders, other handles, dead holders (INV-8), dry runs.
  */
 #include "core/attempt.h"
-#include "core/cooldown.h"
 #include "core/candidate.h"
+#include "core/cooldown.h"
 #include "support/core.h"
 
 /* ---- bands ---- */
