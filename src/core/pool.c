@@ -159,6 +159,15 @@ static bool is_name_char(char c)
            c == '_' || c == '-';
 }
 
+/* Return the text of an array that may lack its final NUL, safe to show. */
+static const char *show(const char *array, size_t size, char shown[80])
+{
+    char text[80];
+
+    (void) snprintf(text, sizeof text, "%.*s", (int) size, array);
+    return text_safe(text, shown, 80);
+}
+
 dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err)
 {
     char shown[80];
@@ -170,7 +179,7 @@ dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err)
     if (!is_word)
         return err_set(err, DIBS_INVALID,
                        "pool name '%s': 1 to %d letters, digits, '.', '_' or '-', not starting with a digit",
-                       text_safe(pool->name, shown, sizeof shown), DIBS_POOL_NAME_MAX);
+                       show(pool->name, sizeof pool->name, shown), DIBS_POOL_NAME_MAX);
     if (pool->ranges.n == 0)
         return err_set(err, DIBS_INVALID, "pool '%s' needs ports: give it ranges", pool->name);
     if (!ranges_are_valid(&pool->ranges))
@@ -180,7 +189,7 @@ dibs_status core_pool_check(const dibs_pool *pool, dibs_err *err)
         return err_set(err, DIBS_INVALID, "pool '%s': an unknown scope", pool->name);
     if (!memchr(pool->order, '\0', sizeof pool->order) || !order_find(pool->order))
         return err_set(err, DIBS_INVALID, "pool '%s': order '%s' is not known", pool->name,
-                       text_safe(pool->order, shown, sizeof pool->order));
+                       show(pool->order, sizeof pool->order, shown));
     if (pool->band != DIBS_BAND_AUTO &&
         (pool->band < 0 || (uint32_t) pool->band >= dibs_ranges_count(&pool->ranges)))
         return err_set(err, DIBS_INVALID,

@@ -140,6 +140,20 @@ static void pools_out_of_range_are_refused(void **state)
     STAYS(pool);
 }
 
+static void an_error_shows_an_unterminated_text_up_to_its_end(void **state)
+{
+    struct right *r = *state;
+    dibs_pool pool = r->pool;
+    dibs_err err = { 0 };
+
+    memset(pool.order, 'x', sizeof pool.order);
+    assert_int_equal(dibs_pool_put(r->handle, &pool, &err), DIBS_INVALID);
+    assert_non_null(strstr(err.msg, "xxx' is not known"));
+    memset(pool.name, 'x', sizeof pool.name);
+    assert_int_equal(dibs_pool_put(r->handle, &pool, &err), DIBS_INVALID);
+    assert_non_null(strstr(err.msg, "xxx': 1 to"));
+}
+
 static void questions_and_observations_out_of_range_are_refused(void **state)
 {
     struct right *r = *state;
@@ -237,6 +251,7 @@ int main(void)
         CASE(wrong_values_change_no_stored_record),
         CASE(only_the_first_member_of_which_selects),
         CASE(pools_out_of_range_are_refused),
+        CASE(an_error_shows_an_unterminated_text_up_to_its_end),
         CASE(questions_and_observations_out_of_range_are_refused),
         CASE(claims_that_cannot_be_are_not_restored),
     };
