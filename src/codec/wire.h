@@ -184,7 +184,6 @@ struct wire_daemon {
     char principal[DIBS_PRINCIPAL_MAX + 1]; /* the principal of the caller's claims */
     bool is_admin;
     int64_t boot_ms;
-    char degraded[DIBS_ERR_MSG_MAX]; /* why the daemon works without its ledger; "": it has it */
     char ledger[DIBS_SETTING_VALUE_MAX + 1];
 };
 void wire_daemon(struct jsonw *w, const struct wire_daemon *value);

@@ -98,7 +98,6 @@ static const struct field daemon_fields[] = {
     D(STRING, principal, "principal", FIELD_NEEDED),
     D(BOOL, is_admin, "admin", 0),
     D(MS, boot_ms, "boot_ms", 0),
-    D(TEXT, degraded, "degraded", 0),
     D(TEXT, ledger, "ledger", 0),
     { 0 },
 };

@@ -197,17 +197,11 @@ int64_t dibs_boot_ms(const dibs *handle)
 
 bool dibs_is_degraded(const dibs *handle, char *why, size_t why_size)
 {
-    struct wire_daemon daemon = { 0 };
-    const char *text = "";
+    bool is_degraded = handle && handle->to->why_degraded.code != DIBS_OK; /* never through a daemon */
 
-    if (handle && !handle->to->remote && handle->to->why_degraded.code != DIBS_OK)
-        text = handle->to->why_degraded.msg;
-    else if (handle && handle->to->remote && handle->to->pid == getpid() &&
-             remote_daemon(handle->to->remote, &daemon, NULL) == DIBS_OK)
-        text = daemon.degraded;
-    if (text[0] && why && why_size > 0)
-        (void) text_copy(why, why_size, text);
-    return text[0];
+    if (is_degraded && why && why_size > 0)
+        (void) text_copy(why, why_size, handle->to->why_degraded.msg);
+    return is_degraded;
 }
 
 const char *dibs_principal_of(const dibs *handle)

@@ -315,13 +315,11 @@ static void the_daemon_and_range_snapshots_come_back(void **state)
 
     (void) state;
     fill_text(daemon.principal, DIBS_PRINCIPAL_MAX, 'p');
-    fill_text(daemon.degraded, sizeof daemon.degraded - 1, 'd');
     wire_daemon(written_begin(&t), &daemon);
     ASSERT_OK(wire_daemon_read(written_root(&t), &got, &err), &err);
     written_done(&t);
     assert_string_equal(got.version, "0.1.0");
     assert_string_equal(got.principal, daemon.principal);
-    assert_string_equal(got.degraded, daemon.degraded);
     assert_string_equal(got.ledger, "");
     assert_true(got.pid == 7 && got.is_admin && got.boot_ms == INT64_MAX);
 
