@@ -74,6 +74,15 @@ static bool path_beside(const char *name, char *out, size_t size)
     return slash && (size_t) snprintf(slash + 1, space, "%s", name) < space;
 }
 
+dibs_status program_find(const char *name, char *out, size_t size, dibs_err *err)
+{
+    if (path_beside(name, out, size) && access(out, X_OK) == 0)
+        return DIBS_OK;
+    if ((size_t) snprintf(out, size, "%s/%s", DIBS_LIBEXEC_DIR, name) < size && access(out, X_OK) == 0)
+        return DIBS_OK;
+    return err_set(err, DIBS_UNAVAILABLE, "%s is missing: this dibs was built or installed without it", name);
+}
+
 /* Replace this process by another program of dibs, with the same command line. Search it beside this
  * program, then in the configured directory. Returns only on FAILURE. */
 static dibs_status program_exec(const char *name, char *const *argv, dibs_err *err)

@@ -12,6 +12,9 @@ struct program {
     bool opens_clusters; /* can open a ledger in etcd */
 };
 
+/* Write the path of another program of dibs. UNAVAILABLE: there is none. */
+dibs_status program_find(const char *name, char *out, size_t size, dibs_err *err);
+
 /* Run the whole program; returns its exit code. */
 int program_main(const struct program *self, int argc, char **argv);
 #endif

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "daemon/engine_internal.h"
+#include "server/log.h"
 
 #include "base/banned.h"
 
@@ -84,11 +85,24 @@ void engine_forget_claims(struct engine *e)
     e->judge_ms = INT64_MAX;
 }
 
+/* Give the claim's present state to the kernel, if it enforces claims. One that it cannot have is not
+ * enforced, and counted: it is still nobody else's in the ledger. */
+static void enforce_claim(struct engine *e, const dibs_claim *claim)
+{
+    dibs_err err = { 0 };
+
+    if (!e->enforce || enforce_put(e->enforce, claim, &err) == DIBS_OK)
+        return;
+    if (e->counts.unenforced++ == 0)
+        LOG(LOG_WARNING, "a claim is not enforced; further ones are counted only", "why", err.msg);
+}
+
 static bool load_one(void *ctx, const dibs_claim *claim)
 {
     struct engine *e = ctx;
 
     (void) store_copy(e, claim);
+    enforce_claim(e, claim);
     return true;
 }
 
@@ -99,7 +113,31 @@ dibs_status engine_load(struct engine *e, dibs_err *err)
 
     /* Read the number first: a change between the two reads is then seen twice, which is harmless. */
     dibs_status s = ledger_tail(e->ledger, &call, &e->seq, &cursor, err);
-    return s == DIBS_OK ? ledger_list(e->ledger, &call, &(struct ledger_filter){ 0 }, load_one, e, err) : s;
+    if (s == DIBS_OK && e->enforce)
+        enforce_forget(e->enforce);
+    if (s == DIBS_OK)
+        s = ledger_list(e->ledger, &call, &(struct ledger_filter){ 0 }, load_one, e, err);
+    if (s == DIBS_OK && e->enforce)
+        enforce_sweep(e->enforce);
+    return s;
+}
+
+static bool enforce_one(void *ctx, const dibs_claim *claim)
+{
+    enforce_claim(ctx, claim);
+    return true;
+}
+
+dibs_status engine_enforce(struct engine *engine, struct enforce *enforce, dibs_err *err)
+{
+    const struct call call = handle_call(engine->handle);
+
+    engine->enforce = enforce;
+    dibs_status s =
+        ledger_list(engine->ledger, &call, &(struct ledger_filter){ 0 }, enforce_one, engine, err);
+    if (s == DIBS_OK)
+        enforce_sweep(enforce);
+    return s;
 }
 
 void engine_reload_held(struct engine *e)
@@ -157,10 +195,16 @@ static void apply_event(struct engine *e, const dibs_event *event, const dibs_cl
                 ledger_find_id(e->ledger, &call, event->claim_id, &found, NULL) == DIBS_OK ? &found : NULL;
         }
         held = claim ? store_copy(e, claim) : held;
+        if (claim)
+            enforce_claim(e, claim);
         break;
     case DIBS_EV_RELEASED:
     case DIBS_EV_REAPED:
-    case DIBS_EV_LEAKED: change = -1; break;
+    case DIBS_EV_LEAKED:
+        change = -1;
+        if (e->enforce)
+            enforce_drop(e->enforce, event->claim_id);
+        break;
     case DIBS_EV_QUARANTINED:
     case DIBS_EV_POOL: held = known = NULL; break;
     }

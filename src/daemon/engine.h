@@ -7,6 +7,7 @@
 #include "base/loop.h"
 #include "core/core.h"
 #include "dibs/dibs.h"
+#include "hold/enforce.h"
 #include "host/process_watch.h"
 #include "lib/handle.h"
 #include "net/portbits.h"
@@ -29,6 +30,7 @@ struct engine_counts {
     uint64_t reaped;               /* claims of dead holders that were ended */
     uint64_t damaged;              /* damaged records that maintenance found */
     size_t claims;                 /* claims of this host */
+    uint64_t unenforced;           /* claims that the kernel could not be given since the start */
     size_t lingering;              /* dead holders whose socket is still bound, or whose state is unknown */
     size_t by_pidfd, in_turn, far; /* watched processes */
 };
@@ -42,6 +44,7 @@ struct engine {
     struct watch *watch; /* all holders */
     uint64_t seq;        /* newest event that was passed on */
 
+    struct enforce *enforce;       /* set by engine_enforce(); NULL: the kernel enforces nothing */
     struct engine_options options; /* its settings are valid only during engine_open() */
     int64_t began_with;            /* engine_certain_lease() when the group began */
     struct hash_table claims;      /* struct held by id */
@@ -78,6 +81,9 @@ struct engine {
 /* Open the ledger, load the index and watch all holders. UNAVAILABLE as dibs_open(). */
 dibs_status engine_open(const struct engine_options *options, struct engine **out, dibs_err *err);
 void engine_close(struct engine *engine); /* NULL is fine; queued jobs are answered UNAVAILABLE */
+
+/* Let the kernel enforce all claims from now on. `enforce` is borrowed until engine_close(). */
+dibs_status engine_enforce(struct engine *engine, struct enforce *enforce, dibs_err *err);
 
 /* Do everything that is queued or due; called once per loop turn. */
 void engine_turn(struct engine *engine);

@@ -33,6 +33,7 @@ struct serve {
     dibs_settings settings;
     struct runtime runtime;
     struct engine *engine;
+    struct enforce *enforce; /* NULL: the kernel enforces nothing */
     struct quota *quota;
     struct metrics *metrics;
     struct api_options api_options; /* shared by the API and the portserver */
@@ -236,6 +237,20 @@ static void make_no_file(dibs_settings *settings)
     }
 }
 
+/* Let the kernel enforce the claims, if that was asked for. */
+static dibs_status enforce(struct serve *s, dibs_err *err)
+{
+    const struct serve_options *o = s->options;
+    const struct enforce_options options = { .program = o->enforce_program,
+                                             .view = &s->engine->core->view,
+                                             .is_persistent = o->is_persistent };
+
+    if (!o->enforce_program || o->is_check)
+        return DIBS_OK;
+    dibs_status status = enforce_open(&options, &s->enforce, err);
+    return status == DIBS_OK ? engine_enforce(s->engine, s->enforce, err) : status;
+}
+
 static dibs_status start(struct serve *s, dibs_err *err)
 {
     const struct serve_options *o = s->options;
@@ -259,6 +274,8 @@ static dibs_status start(struct serve *s, dibs_err *err)
                                                        .reset = reset,
                                                        .ctx = s },
                              &s->engine, err);
+    if (status == DIBS_OK)
+        status = enforce(s, err);
     if (status == DIBS_OK)
         status = metrics_open(s->engine, o->kube_pool, &s->metrics, err);
     if (status == DIBS_OK)
@@ -394,6 +411,7 @@ static void end(struct serve *s)
     socket_remove(&s->public);
     socket_remove(&s->admin);
     socket_remove(&s->ports);
+    enforce_close(s->enforce);
     runtime_close(&s->runtime);
 }
 

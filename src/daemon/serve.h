@@ -14,11 +14,13 @@ struct serve_options {
     const char *portserver_http; /* address for gRPC's protocol: "127.0.0.1:PORT"; NULL: none */
     const char *listen;          /* "ADDRESS:PORT" for TCP with TLS; NULL: none; needs these three files: */
     const char *tls_cert, *tls_key, *tokens;
-    const char *kube_pool; /* pool exported under KEP-3668's names; NULL: none */
-    uint32_t quota;        /* claims per user; 0: the default */
-    uint32_t rate;         /* requests per user and second; 0: the default */
-    int64_t node_ttl_ms;   /* TTL of this host's lease in a cluster; 0: the default */
-    bool is_check;         /* only check whether the daemon could start */
+    const char *kube_pool;       /* pool exported under KEP-3668's names; NULL: none */
+    uint32_t quota;              /* claims per user; 0: the default */
+    uint32_t rate;               /* requests per user and second; 0: the default */
+    int64_t node_ttl_ms;         /* TTL of this host's lease in a cluster; 0: the default */
+    const char *enforce_program; /* path of dibs-bpf: the kernel enforces claims; NULL: it does not */
+    bool is_persistent;          /* ... also while no daemon runs */
+    bool is_check;               /* only check whether the daemon could start */
 };
 
 /* Run until SIGTERM or SIGINT. TAKEN: another daemon answers on the socket. */

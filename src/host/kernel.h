@@ -64,6 +64,10 @@ dibs_status kernel_socket_in(uint64_t netns, const struct kernel_socket_kind *ki
  * datagram ever arrives there. Lists of sockets leave out those that are bound to it. */
 #define KERNEL_GUARD_DEVICE INT32_MAX
 
+/* Read the number by which the kernel's programs know a network namespace (0: ours): unlike its inode it is
+ * never used again. Fails as kernel_sockets(), or UNAVAILABLE: the kernel is older than Linux 5.14. */
+dibs_status kernel_netns_cookie(uint64_t netns, uint64_t *out, dibs_err *err);
+
 struct kernel_socket {
     dibs_proto proto;
     dibs_address address; /* v6only: an IPv6 socket that does not accept IPv4 */

@@ -257,3 +257,18 @@ dibs_status netns_socket(uint64_t netns, int *out, dibs_err *err)
     *out = fd_take(&fd);
     return DIBS_OK;
 }
+
+dibs_status kernel_netns_cookie(uint64_t netns, uint64_t *out, dibs_err *err)
+{
+    uint64_t cookie = 0;
+    socklen_t len = sizeof cookie;
+    AUTO(fd_auto) int fd = -1;
+    dibs_status s = netns_socket(netns, &fd, err);
+
+    if (s != DIBS_OK)
+        return s;
+    if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) != 0)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "this kernel does not number network namespaces");
+    *out = cookie;
+    return DIBS_OK;
+}

@@ -78,7 +78,7 @@ public_folder() {
     PUBLIC=$(mktemp -d "${TMPDIR:-/tmp}/dibs-e2e.XXXXXX")
     echo "$PUBLIC" >>"$T/public"
     chmod 1777 "$PUBLIC"
-    install -m 0755 "$DIBS" "$DIBS-serve" "$DIBS-kube" "$PUBLIC"
+    install -m 0755 "$DIBS" "$DIBS-serve" "$DIBS-kube" "$DIBS-bpf" "$PUBLIC"
 }
 
 sandbox_teardown() {

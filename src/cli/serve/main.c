@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* dibs-serve: the daemon. `dibs serve` executes it. dibs-serve-etcd is the same program with the store of
  * clusters, which dibs-serve executes for a ledger in etcd. */
+#include <limits.h>
+
 #include "base/err.h"
 #include "cli/parse.h"
 #include "cli/program.h"
@@ -36,8 +38,19 @@ static dibs_status node_ttl(const struct cli *cli, int64_t *out, dibs_err *err)
     return s == DIBS_OK ? s : err_wrap(err, s, "--node-ttl");
 }
 
+static dibs_status find_enforcer(const struct cli *cli, struct serve_options *options, char *path,
+                                 size_t size, dibs_err *err)
+{
+    options->is_persistent = cli_has(cli, "enforce-persistent");
+    if (!options->is_persistent && !cli_has(cli, "enforce"))
+        return DIBS_OK;
+    options->enforce_program = path;
+    return program_find("dibs-bpf", path, size, err);
+}
+
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
+    char enforcer[PATH_MAX];
     struct serve_options options = {
         .load = load,
         .ctx = cli,
@@ -58,6 +71,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         s = number_of(cli, "rate", &options.rate, err);
     if (s == DIBS_OK)
         s = node_ttl(cli, &options.node_ttl_ms, err);
+    if (s == DIBS_OK)
+        s = find_enforcer(cli, &options, enforcer, sizeof enforcer, err);
     if (s == DIBS_OK)
         s = serve_run(&options, err);
     if (s == DIBS_OK && options.is_check)

@@ -19,6 +19,8 @@ static const struct cli_opt opts[] = {
     { .name = "quota", .arg = "N", .help = "claims that one user may have (8192)" },
     { .name = "rate", .arg = "N", .help = "requests of one user in a second (20000)" },
     { .name = "node-ttl", .arg = "TIME", .help = "lease of this host in a cluster (15s)" },
+    { .name = "enforce", .help = "the kernel refuses claimed ports to others (needs root)" },
+    { .name = "enforce-persistent", .help = "... also while no daemon runs" },
     { .name = "check-config", .help = "only check whether it could start" },
     { 0 },
 };

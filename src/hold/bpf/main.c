@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* dibs-bpf: load the kernel's programs, attach them, and pass map and links to the daemon. It ends at once,
+ * so that the daemon itself carries no libbpf. The attachments live as long as the daemon's descriptors, or
+ * as long as their pins.
+ *
+ * usage: dibs-bpf CGROUP [PINS]      CGROUP: root of the cgroup v2 hierarchy; PINS: a folder on a bpf file
+ * system; file descriptor 3 is a socket to the daemon */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "hold/bpf/hand_over.h"
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion" /* generated code */
+#pragma GCC diagnostic ignored "-Wcast-qual"
+#include <ports.skel.h> /* generated */
+#pragma GCC diagnostic pop
+
+#include "base/banned.h"
+
+static char last_warning[256];
+
+/* Keep libbpf's last warning: it says more than its error number. */
+static int keep_warning(enum libbpf_print_level level, const char *format, va_list args)
+{
+    if (level == LIBBPF_WARN)
+        (void) vsnprintf(last_warning, sizeof last_warning, format, args);
+    return 0;
+}
+
+static int reply(const int *fds, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Send the descriptors, or the reason why there are none. Returns the exit code. */
+static int reply(const int *fds, const char *fmt, ...)
+{
+    char text[HAND_OVER_TEXT_MAX] = "";
+    union {
+        char bytes[CMSG_SPACE(HAND_OVER_FDS * sizeof *fds)];
+        struct cmsghdr align;
+    } control = { .bytes = { 0 } };
+    struct iovec part = { text, sizeof text };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+    va_list args;
+
+    va_start(args, fmt);
+    (void) vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (fds) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+
+        *head = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+                                  .cmsg_type = SCM_RIGHTS,
+                                  .cmsg_len = CMSG_LEN(HAND_OVER_FDS * sizeof *fds) };
+        memcpy(CMSG_DATA(head), fds, HAND_OVER_FDS * sizeof *fds);
+    }
+    bool is_sent = sendmsg(HAND_OVER_FD, &message, MSG_NOSIGNAL) == (ssize_t) sizeof text;
+    return is_sent && fds ? 0 : 1;
+}
+
+static void pin_path(char *out, size_t size, const char *folder, const char *name)
+{
+    (void) snprintf(out, size, "%s/%s", folder, name);
+}
+
+/* Attach a program. With pins an earlier attachment is replaced in one step, so that no bind passes between;
+ * without, one that an earlier daemon has pinned ends after ours exists. */
+static struct bpf_link *attach(struct bpf_program *program, int cgroup, const char *pins, bool is_pinned)
+{
+    char path[256];
+    struct bpf_link *was = NULL;
+
+    pin_path(path, sizeof path, pins, bpf_program__name(program));
+    was = bpf_link__open(path);
+    if (was && is_pinned && bpf_link__update_program(was, program) == 0)
+        return was;
+    struct bpf_link *link = bpf_program__attach_cgroup(program, cgroup);
+    if (was)
+        (void) unlink(path);
+    if (was && bpf_link__destroy(was) != 0)
+        return NULL;
+    if (link && is_pinned && bpf_link__pin(link, path) != 0)
+        return NULL;
+    return link;
+}
+
+/* Load the programs. A pinned map of another version is replaced. */
+static struct ports_bpf *load(const char *pins, bool is_pinned)
+{
+    for (int attempt = 0; attempt < 2; attempt++) {
+        struct ports_bpf *ports = ports_bpf__open();
+        char path[256];
+
+        if (!ports)
+            return NULL;
+        pin_path(path, sizeof path, pins, "claimed");
+        if (attempt > 0 || !is_pinned)
+            (void) unlink(path);
+        if (is_pinned && bpf_map__set_pin_path(ports->maps.claimed, path) != 0)
+            return NULL;
+        if (ports_bpf__load(ports) == 0)
+            return ports;
+        ports_bpf__destroy(ports);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    bool is_pinned = argc == 3;
+    const char *pins = is_pinned ? argv[2] : HAND_OVER_PINS;
+    int fds[HAND_OVER_FDS] = { -1, -1, -1, -1 };
+
+    if (argc < 2 || argc > 3) {
+        (void) fprintf(stderr, "dibs-bpf: the daemon starts this program (dibs serve --enforce)\n");
+        return 2;
+    }
+    libbpf_set_print(keep_warning);
+    int cgroup = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (cgroup < 0)
+        return reply(NULL, "cannot open the cgroup %s: %s", argv[1], strerror(errno));
+    if (is_pinned && mkdir(pins, 0700) != 0 && errno != EEXIST)
+        return reply(NULL, "cannot make %s, which has to be on a bpf file system: %s", pins, strerror(errno));
+    struct ports_bpf *ports = load(pins, is_pinned);
+    if (!ports)
+        return reply(NULL, "the kernel does not accept the programs: %s%s%s", strerror(errno),
+                     last_warning[0] ? ": " : "", last_warning);
+    fds[HAND_OVER_CLAIMED] = bpf_map__fd(ports->maps.claimed);
+    fds[HAND_OVER_EXEMPT] = bpf_map__fd(ports->maps.exempt);
+    ports->links.bind4 = attach(ports->progs.bind4, cgroup, pins, is_pinned);
+    ports->links.bind6 = ports->links.bind4 ? attach(ports->progs.bind6, cgroup, pins, is_pinned) : NULL;
+    if (!ports->links.bind6)
+        return reply(NULL, "cannot attach the programs to the cgroup %s: %s", argv[1], strerror(errno));
+    fds[HAND_OVER_BIND4] = bpf_link__fd(ports->links.bind4);
+    fds[HAND_OVER_BIND6] = bpf_link__fd(ports->links.bind6);
+    return reply(fds, "%s", "");
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_HOLD_BPF_PORTS_MAP_H
+#define DIBS_HOLD_BPF_PORTS_MAP_H
+/* The map of claimed ports that the daemon writes and the kernel's programs (ports.bpf.c) read. */
+#include <linux/types.h>
+
+enum {
+    PORTS_OWNERS_MAX = 8, /* claims of one port and protocol that differ in their address */
+    /* Ports in the kernel's map: every port of one network namespace in both protocols. */
+    PORTS_MAX = 2 * 65536,
+    /* Ancestors of a process that are compared with a claim's holder. Shells and build tools rarely nest
+     * deeper, and the kernel's verifier wants a bound. */
+    PORTS_ANCESTORS_MAX = 32,
+};
+
+struct ports_key {
+    __u64 netns;  /* SO_NETNS_COOKIE */
+    __u16 port;   /* host byte order */
+    __u16 proto;  /* IPPROTO_TCP or IPPROTO_UDP */
+    __u32 unused; /* 0: keys are compared as bytes */
+};
+
+/* Which addresses a claim covers. */
+enum {
+    PORTS_ANY4 = 1, /* every IPv4 address */
+    PORTS_ANY6 = 2, /* every IPv6 address */
+};
+
+enum ports_owner_kind {
+    PORTS_OWNER_NONE = 0,
+    PORTS_OWNER_CGROUP, /* every process in `cgroup` and below it */
+    PORTS_OWNER_TREE,   /* the process `pid` that started at `start_ns`, and its descendants */
+    PORTS_OWNER_UID,    /* every process of `uid` */
+};
+
+struct ports_owner {
+    __u64 claim; /* its id: the daemon replaces and removes an owner by it */
+    __u64 cgroup;
+    __u64 start_ticks; /* field 22 of /proc/PID/stat */
+    __u32 pid;         /* in the initial pid namespace */
+    __u32 uid;
+    __u8 kind;  /* enum ports_owner_kind */
+    __u8 any;   /* PORTS_ANY4, PORTS_ANY6; 0: `address` alone */
+    __u8 level; /* depth of `cgroup` */
+    __u8 unused[5];
+    __u32 address[4]; /* network byte order; IPv4 is mapped into IPv6 */
+};
+
+struct ports_value {
+    __u32 n;
+    __u32 unused;
+    struct ports_owner owner[PORTS_OWNERS_MAX];
+};
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_HOLD_ENFORCE_H
+#define DIBS_HOLD_ENFORCE_H
+/* Let the kernel refuse the bind of a claimed port to every process that is not the claim's (level
+ * "enforce"). Programs of eBPF at the root of the cgroup hierarchy look each bind up in a map of claimed
+ * ports, which these functions keep. Needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and cgroup v2. One thread.
+ */
+#include <stdbool.h>
+
+#include "host/process.h"
+
+struct enforce;
+
+struct enforce_options {
+    const char *program;             /* path of dibs-bpf */
+    const struct process_view *view; /* borrowed */
+    bool is_persistent;              /* ports stay refused while no daemon runs */
+};
+
+/* Load and attach the programs. UNAVAILABLE: this host or its kernel cannot, with the reason. */
+dibs_status enforce_open(const struct enforce_options *options, struct enforce **out, dibs_err *err);
+/* NULL is fine. Unless it is persistent, every process may bind every port afterwards. */
+void enforce_close(struct enforce *enforce);
+
+/* Refuse the ports of this claim to others, replacing what an earlier state of the claim said. Nobody is
+ * refused a declared port. UNAVAILABLE: its network namespace cannot be reached from here, or the map is
+ * full. */
+dibs_status enforce_put(struct enforce *enforce, const dibs_claim *claim, dibs_err *err);
+/* The claim has ended. Unknown claims are ignored. */
+void enforce_drop(struct enforce *enforce, uint64_t claim_id);
+/* Before all claims are put again: forget them. Their ports stay refused until enforce_sweep(), which removes
+ * from the map what was not put meanwhile. */
+void enforce_forget(struct enforce *enforce);
+void enforce_sweep(struct enforce *enforce);
+#endif

@@ -1,0 +1,136 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# dibs serve --enforce: the kernel refuses a claimed port to all but its claim's processes.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell; the support files set variables
+load ../support/dibs
+load ../support/sandbox
+load ../support/serve
+
+setup() {
+    dibs_setup
+    needs_root
+    needs setpriv setsid
+    public_folder
+    cp "$DIBS_TEST_SUPPORT/bind_once.py" "$PUBLIC"
+    SOCKET_DIR=$PUBLIC
+}
+teardown() { sandbox_teardown; }
+
+enforcing() { # enforcing [OPTION]...
+    serve_start --enforce "$@"
+    export DIBS_SOCKET=$SOCKET
+}
+
+# bound WANTED PORT [WORD]...: what a bind by this test, which owns no claim of a process, answers.
+bound() {
+    local wanted=$1 got
+    shift
+    got=$("$PUBLIC/bind_once.py" "$@")
+    [ "$got" = "$wanted" ] || { echo "bind of $*: $got, wanted $wanted" >&2; return 1; }
+}
+
+bound_as() { # bound_as UID WANTED PORT [WORD]...
+    local wanted=$2 got
+    got=$(as_user "$1" "$PUBLIC/bind_once.py" "${@:3}")
+    [ "$got" = "$wanted" ] || { echo "bind as $1 of ${*:3}: $got, wanted $wanted" >&2; return 1; }
+}
+
+@test "nobody else binds the port of a process, not even root, whatever options are set" {
+    enforcing
+    start_sleeper
+    port=$(dibs claim --pid "$STARTED")
+    for words in "" addr port "addr port" "127.0.0.1 addr" "0.0.0.0 addr port" "::1 addr" "v6only addr"; do
+        # shellcheck disable=SC2086 # words
+        bound EADDRINUSE "$port" tcp $words
+        # shellcheck disable=SC2086
+        bound_as 65534 EADDRINUSE "$port" tcp $words
+    done
+    bound ok "$port" udp # another protocol is another port
+    dibs release "$port"
+    bound ok "$port" tcp
+}
+
+@test "a claim of one address leaves the others free, and wildcards conflict with it" {
+    enforcing
+    start_sleeper
+    port=$(dibs claim --pid "$STARTED" --address 127.0.0.1)
+    bound EADDRINUSE "$port" 127.0.0.1 addr
+    bound EADDRINUSE "$port" 0.0.0.0 addr
+    bound EADDRINUSE "$port" :: addr
+    bound EADDRINUSE "$port" ::ffff:127.0.0.1 addr
+    bound ok "$port" 127.0.0.2
+    bound ok "$port" ::1
+    bound ok "$port" :: v6only
+}
+
+@test "an IPv4 server cannot slip below a claim of both families, and UDP is refused like TCP" {
+    enforcing
+    start_sleeper
+    port=$(dibs claim --pid "$STARTED" --proto tcp,udp)
+    bound EADDRINUSE "$port" udp 0.0.0.0 addr port
+    bound EADDRINUSE "$port" udp :: addr port
+    bound EADDRINUSE "$port" tcp 0.0.0.0 addr
+}
+
+@test "the command of dibs run and all its descendants bind freely" {
+    enforcing
+    run dibs run -p web -- sh -c "$PUBLIC/bind_once.py \$PORT addr; setsid $PUBLIC/bind_once.py \$PORT; sh -c '$PUBLIC/bind_once.py \$PORT'"
+    [ "$output" = "ok
+ok
+ok" ]
+}
+
+@test "the port of a lease is its user's: other users are refused, also root" {
+    enforcing
+    port=$(as_user 65534 env DIBS_SOCKET="$SOCKET" HOME="$PUBLIC" "$PUBLIC/dibs" claim --ttl 5m)
+    bound_as 65534 ok "$port"
+    bound_as 65533 EADDRINUSE "$port" addr
+    bound EADDRINUSE "$port" addr
+}
+
+@test "the claims of before the start are enforced, and a claim that ends is not any more" {
+    start_sleeper
+    port=$(dibs claim --pid "$STARTED" --proto tcp)
+    bound ok "$port" addr
+    enforcing
+    bound EADDRINUSE "$port" addr
+    end_process "$STARTED"
+    wait_until 10 bound ok "$port" addr
+}
+
+@test "a declared port is refused to nobody" {
+    enforcing
+    start_sleeper
+    dibs claim --declare 23456 --pid "$STARTED"
+    bound ok 23456
+}
+
+@test "when the daemon is stopped or killed, every process may bind again" {
+    for signal in TERM KILL; do
+        enforcing
+        start_sleeper
+        port=$(dibs claim --pid "$STARTED")
+        bound EADDRINUSE "$port"
+        serve_stop "$signal"
+        wait_until 10 bound ok "$port"
+        rm -f "$SOCKET" "$ADMIN"
+        export DIBS_SOCKET=none
+    done
+}
+
+@test "a port is enforced in the network namespace of its claim alone" {
+    enforcing
+    sandbox_start --net
+    in_sandbox "$SANDBOX" ip link set lo up
+    start_in_sandbox "$SANDBOX" sleep 600
+    port=$(in_sandbox "$SANDBOX" env DIBS_SOCKET="$SOCKET" "$PUBLIC/dibs" claim --pid "$STARTED")
+    bound ok "$port"
+    [ "$(in_sandbox "$SANDBOX" "$PUBLIC/bind_once.py" "$port")" = EADDRINUSE ]
+}
+
+@test "a daemon that may not load programs into the kernel says so, and does not start" {
+    run as_user 65534 env DIBS_LEDGER="sqlite:$PUBLIC/other.db" \
+        "$PUBLIC/dibs" serve --enforce --socket "$PUBLIC/other.sock"
+    [ "$status" -eq 6 ]
+    case $output in *"ports cannot be enforced here: "*) ;; *) echo "$output"; false ;; esac
+}
