@@ -24,8 +24,11 @@ for file in files:
     if os.path.lexists(file):
         os.remove(file)
         removed += 1
-for folder in {os.path.dirname(file) for file in files}:
-    if os.path.basename(folder) == "dibs" and os.path.isdir(folder) and not os.listdir(folder):
+folders = {os.path.dirname(file) for file in files}
+folders |= {os.path.dirname(folder) for folder in folders}
+for folder in sorted(folders, key=len, reverse=True):
+    is_ours = "dibs" in (os.path.basename(folder), os.path.basename(os.path.dirname(folder)))
+    if is_ours and os.path.isdir(folder) and not os.listdir(folder):
         os.rmdir(folder)
 if os.geteuid() == 0 and not destdir:
     subprocess.run(["ldconfig"], check=False, env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))

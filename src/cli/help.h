@@ -8,7 +8,8 @@ void help_overview(FILE *to);
 void help_command(FILE *to, const struct cli_cmd *cmd);
 void help_list_commands(FILE *to);
 
-void man_page(FILE *to);
+void man_page(FILE *to); /* dibs(1) */
+void man_command(FILE *to, const struct cli_cmd *cmd);
 
 /* Print completions of the last of these words of a command line (`dibs complete`). */
 void complete_line(FILE *to, int n, char *const *words);

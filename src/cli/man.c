@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Write dibs(1) with the man macros, from the command table. */
+/* Write dibs(1), and a page for each command, with the man macros, from the command table. */
+#include <ctype.h>
 #include <string.h>
 
 #include "cli/help.h"
@@ -79,26 +80,70 @@ static void option(FILE *to, const struct cli_opt *opt)
     line(to, opt->help);
 }
 
-static void command(FILE *to, const struct cli_cmd *cmd)
+/* Write the head of a page: `command` NULL is that of dibs(1). */
+static void head(FILE *to, const char *command, const char *summary)
 {
-    (void) fprintf(to, ".SS dibs %s\n.B dibs %s\n[\\fIOPTION\\fR]...\n", cmd->name, cmd->name);
+    char title[32] = "";
+
+    for (size_t i = 0; command && command[i] && i + 1 < sizeof title; i++)
+        title[i] = (char) toupper((unsigned char) command[i]);
+    (void) fprintf(to, ".TH DIBS%s%s 1 \"%s\" \"dibs %s\" \"User Commands\"\n.SH NAME\ndibs%s%s \\- ",
+                   command ? "\\-" : "", title, DIBS_REVISED, dibs_version(), command ? "\\-" : "",
+                   command ? command : "");
+    (void) fputc(tolower((unsigned char) summary[0]), to);
+    line(to, summary + 1);
+}
+
+static void examples(FILE *to, const struct cli_cmd *cmd)
+{
+    if (!cmd->examples || !cmd->examples[0])
+        return;
+    (void) fputs(".SH EXAMPLES\n.nf\n", to);
+    for (const char *p = cmd->examples; *p; p += line_len(p) + (p[line_len(p)] == '\n'))
+        line(to, p);
+    (void) fputs(".fi\n", to);
+}
+
+void man_command(FILE *to, const struct cli_cmd *cmd)
+{
+    head(to, cmd->name, cmd->summary);
+    (void) fprintf(to, ".SH SYNOPSIS\n.B dibs %s\n[\\fIOPTION\\fR]...\n", cmd->name);
     if (cmd->args[0])
         line(to, cmd->args);
-    (void) fputs(".PP\n", to);
+    (void) fputs(".SH DESCRIPTION\n", to);
     roff(to, cmd->summary, line_len(cmd->summary));
     (void) fputs(".\n", to);
     if (cmd->details && cmd->details[0]) {
         (void) fputs(".PP\n", to);
         paragraphs(to, cmd->details);
     }
+    (void) fputs(".SH OPTIONS\n", to);
     for (size_t i = 0; cmd->opts && cmd->opts[i].name; i++)
         option(to, &cmd->opts[i]);
-    if (!cmd->examples || !cmd->examples[0])
-        return;
-    (void) fputs(".PP\nExamples:\n.PP\n.nf\n.RS\n", to);
-    for (const char *p = cmd->examples; *p; p += line_len(p) + (p[line_len(p)] == '\n'))
-        line(to, p);
-    (void) fputs(".RE\n.fi\n", to);
+    (void) fprintf(to,
+                   "%sThe options of every command, the settings and the exit status are in\n"
+                   ".BR dibs (1).\n",
+                   cmd->opts && cmd->opts[0].name ? ".PP\n" : "");
+    examples(to, cmd);
+    (void) fprintf(to, ".SH SEE ALSO\n.BR dibs (1)%s",
+                   cmd->flags & (CLI_MANIFEST | CLI_CLAIMS) ? ",\n.BR dibs.yaml (5)\n" : "\n");
+}
+
+/* The commands by group, each with its page. */
+static void commands(FILE *to)
+{
+    (void) fputs(".SH COMMANDS\n\\fBdibs help \\fICOMMAND\\fR shows the most important part of a "
+                 "command\\(aqs page.\n",
+                 to);
+    for (enum cli_group group = CLI_RUN; group < CLI_GROUP_COUNT; group++) {
+        (void) fprintf(to, ".SS %s\n", cli_groups[group]);
+        for (size_t i = 0; cli_commands[i]; i++) {
+            if (cli_commands[i]->group != group || cli_commands[i]->flags & CLI_HIDDEN)
+                continue;
+            (void) fprintf(to, ".TP\n.BR dibs\\-%s (1)\n", cli_commands[i]->name);
+            line(to, cli_commands[i]->summary);
+        }
+    }
 }
 
 static void settings(FILE *to)
@@ -135,36 +180,27 @@ static void exit_codes(FILE *to)
                    CLI_EXIT_OUTPUT, CLI_EXIT_NOT_RUNNABLE, CLI_EXIT_NO_COMMAND);
 }
 
-/* Date of the page. The build date would make two builds differ. */
-#define REVISED "2026-11-15"
-
 void man_page(FILE *to)
 {
-    (void) fprintf(to,
-                   ".TH DIBS 1 \"" REVISED "\" \"dibs %s\" \"User Commands\"\n"
-                   ".SH NAME\ndibs \\- hand out network ports that stay yours\n"
-                   ".SH SYNOPSIS\n.B dibs\n[\\fIOPTION\\fR]... \\fICOMMAND\\fR [\\fIARGUMENT\\fR]...\n"
-                   ".SH DESCRIPTION\n"
-                   "A claim is one port number that is yours on this host: it is written down before you\n"
-                   "hear of it, checked against every other claim and against what the kernel has bound,\n"
-                   "and it ends with its holder (a process, a lease) or when you release it.\n"
-                   ".PP\n"
-                   "Answers are on standard output, one a line; everything else is on standard error.\n"
-                   ".PP\n"
-                   "A \\fINAME\\fR belongs to the project you are in: the nearest directory upward with\n"
-                   "a .git, and its branch. \\fI/NAME\\fR is the same everywhere.\n"
-                   ".SH OPTIONS\nEvery command takes these, and the settings below.\n",
-                   dibs_version());
+    head(to, NULL, "Hand out network ports that stay yours");
+    (void) fputs(".SH SYNOPSIS\n.B dibs\n[\\fIOPTION\\fR]... \\fICOMMAND\\fR [\\fIARGUMENT\\fR]...\n"
+                 ".SH DESCRIPTION\n"
+                 "A claim is one port number that is yours on this host: it is written down before you\n"
+                 "hear of it, checked against every other claim and against what the kernel has bound,\n"
+                 "and it ends with its holder (a process, a lease) or when you release it.\n"
+                 ".PP\n"
+                 "Answers are on standard output, one a line; everything else is on standard error.\n"
+                 ".PP\n"
+                 "A \\fINAME\\fR belongs to the project you are in: the nearest directory upward with\n"
+                 "a .git, and its branch. \\fI/NAME\\fR is the same everywhere.\n",
+                 to);
+    commands(to);
+    (void) fputs(".SH OPTIONS\nEvery command takes these, and the settings below.\n", to);
     for (size_t i = 0; cli_global_opts[i].name; i++)
         if (cli_setting_of(&cli_global_opts[i]) == DIBS_SETTING_COUNT)
             option(to, &cli_global_opts[i]);
     for (size_t i = 0; cli_top_opts[i].name; i++)
         option(to, &cli_top_opts[i]);
-    (void) fputs(".SH COMMANDS\n", to);
-    for (size_t i = 0; cli_commands[i]; i++) {
-        if (!(cli_commands[i]->flags & CLI_HIDDEN))
-            command(to, cli_commands[i]);
-    }
     settings(to);
     exit_codes(to);
     (void) fputs(".SH TERMINAL\n"
@@ -182,6 +218,7 @@ void man_page(FILE *to)
                  ".PP\nThe port of a service of this project, the same every day:\n"
                  ".PP\n.nf\n.RS\ncurl http://localhost:$(dibs get web)/\n.RE\n.fi\n"
                  ".PP\nWhich process uses this port, and why it cannot be claimed:\n"
-                 ".PP\n.nf\n.RS\ndibs who 8080\ndibs explain 8080\n.RE\n.fi\n",
+                 ".PP\n.nf\n.RS\ndibs who 8080\ndibs explain 8080\n.RE\n.fi\n"
+                 ".SH SEE ALSO\n.BR dibs.yaml (5),\n.BR dibs (3)\n",
                  to);
 }

@@ -23,7 +23,8 @@ find_one() { # find_one PATTERN: exactly one installed file, and it is not empty
 is_complete() {
     local pattern
     for pattern in '*/bin/dibs' '*/libexec/dibs/dibs-serve' '*/libexec/dibs/dibs-serve-etcd' '*/libexec/dibs/dibs-kube' '*/libdibs.so.[0-9]*.[0-9]*' '*/include/dibs/dibs.h' '*/pkgconfig/dibs.pc' \
-        '*/man/man1/dibs.1' '*/bash-completion/completions/dibs' '*/zsh/site-functions/_dibs' \
+        '*/man/man1/dibs.1' '*/man/man1/dibs-claim.1' '*/man/man1/kubectl-dibs.1' '*/man/man3/dibs.3' '*/man/man3/dibs_open.3' \
+        '*/man/man5/dibs.yaml.5' '*/doc/dibs/examples/claim.c' '*/bash-completion/completions/dibs' '*/zsh/site-functions/_dibs' \
         '*/fish/vendor_completions.d/dibs.fish' '*/doc/dibs/LICENSE' '*/share/dibs/dibs.schema.json' '*/bin/kubectl-dibs' \
         '*/systemd/system/dibs.service' '*/systemd/system/dibs.socket' \
         '*/systemd/system/dibs-admin.socket' '*/systemd/user/dibs.service' '*/systemd/user/dibs.socket'; do

@@ -118,7 +118,17 @@ END
     LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$T/dibs.1" >/dev/null 2>"$T/err"
     [ ! -s "$T/err" ] || { cat "$T/err" >&2; return 1; }
     MANWIDTH=80 MANPAGER=cat man -l "$T/dibs.1" >"$T/page"
-    for name in $(dibs --list-commands); do grep -q "\b$name\b" "$T/page"; done
+    for name in $(dibs --list-commands); do grep -q "dibs-$name(1)" "$T/page"; done
+}
+
+@test "help --format man COMMAND is the page of one command; no other format has one" {
+    ok help --format man claim
+    prints '.TH DIBS\-CLAIM 1'
+    prints 'contiguous'
+    refused 2 help --format bash claim
+    try help --format man --json
+    [ "$code" -eq 2 ]
+    refused 2 help --format man nosuch
 }
 
 @test "mandoc has nothing to say against the man page" {

@@ -20,7 +20,7 @@ teardown() { dibs_teardown; }
     ok pool show default --json
     ranges=$(value 'd["ranges"]')
     for page in help man; do
-        if [ $page = man ]; then "$DIBS" help --format man >"$T/out"; else ok help pool; fi
+        if [ $page = man ]; then "$DIBS" help --format man pool >"$T/out"; else ok help pool; fi
         tr -s '\n ' ' ' <"$T/out" | sed 's/\\-/-/g' >"$T/flat"
         grep -qF "is $ranges, unless" "$T/flat"
         grep -q 'below the range from which systems take the ports of outgoing connections' "$T/flat"

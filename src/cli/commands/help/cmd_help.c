@@ -61,11 +61,16 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 
     if (cli->argc && !about)
         return cli_no_command(cli->argv[0], err);
-    if (format && (about || cli->json))
-        return err_set(err, DIBS_INVALID,
-                       "help: '--format' is for all of dibs: it takes neither a command nor --json");
+    bool is_man = format && !strcmp(format, "man");
+    if (format && (cli->json || (about && !is_man)))
+        return err_set(err, DIBS_INVALID, "help: '--format %.64s' takes %s", format,
+                       is_man ? "no --json" : "neither a command nor --json");
     if (cli->json) {
         json_table(&cli->w, about);
+        return DIBS_OK;
+    }
+    if (about && is_man) {
+        man_command(stdout, about);
         return DIBS_OK;
     }
     if (about) {
@@ -87,7 +92,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 static const struct cli_opt opts[] = {
     { .name = "format",
       .arg = "FORMAT",
-      .help = "text, the man page, or completions for a shell",
+      .help = "text, the manual page, or completions for a shell",
       .words = "text man bash zsh fish" },
     { 0 },
 };
@@ -97,8 +102,9 @@ const struct cli_cmd cmd_help = {
     .group = CLI_ABOUT,
     .args = "[COMMAND]",
     .summary = "Show help, the man page or shell completions",
-    .details = "Without COMMAND: an overview. Completions are read by the shell as it\n"
-               "starts; installing dibs puts them where it looks for them.",
+    .details = "Without COMMAND: an overview; '--format man COMMAND' is that command's page.\n"
+               "Completions are read by the shell as it starts; installing dibs puts them\n"
+               "where it looks for them.",
     .examples = "dibs help claim\n"
                 "dibs help --format bash\n",
     .opts = opts,
