@@ -47,16 +47,6 @@ dibs_status cli_bindings_from(const struct cli *cli, dibs_binding out[DIBS_BINDI
     return s;
 }
 
-dibs_status cli_which(struct cli *cli, const char *text, dibs_which *out, char name[DIBS_NAME_MAX + 1],
-                      dibs_err *err)
-{
-    *out = (dibs_which){ 0 };
-    if (*text && !text[strspn(text, "0123456789")]) /* a name must not be a number */
-        return dibs_port_parse(text, &out->port, err);
-    out->name = name;
-    return cli_name(cli, text, name, &out->project, err);
-}
-
 static dibs_status mode_from(const struct cli *cli, dibs_request *out, dibs_err *err)
 {
     static const char *const names[] = { "port", "prefer", "declare", NULL };
@@ -115,45 +105,6 @@ dibs_status cli_heir_from(const struct cli *cli, dibs_heir *out, bool *given, di
                         cli->cmd->name);
     }
     return s;
-}
-
-dibs_status cli_target(struct cli *cli, dibs_which *out, char name[DIBS_NAME_MAX + 1], dibs_err *err)
-{
-    const char *token = cli_value(cli, "token");
-
-    if (token && cli->argc)
-        return err_set(err, DIBS_INVALID, "%s: '--token' already says which claim; '%.64s' is too much",
-                       cli->cmd->name, cli->argv[0]);
-    if (!token && !cli->argc)
-        return err_set(err, DIBS_INVALID, "%s: which claim? usage: dibs %s %s", cli->cmd->name,
-                       cli->cmd->name, cli->cmd->args);
-    if (!token)
-        return cli_which(cli, cli->argv[0], out, name, err);
-    *out = (dibs_which){ .token = token };
-    return DIBS_OK;
-}
-
-dibs_status cli_project(struct cli *cli, dibs_err *err)
-{
-    return cli->project.group[0] ? DIBS_OK : dibs_project_find(&cli->settings, NULL, &cli->project, err);
-}
-
-dibs_status cli_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1], const char **dir,
-                     dibs_err *err)
-{
-    bool is_absolute = text[0] == '/';
-    dibs_status s = is_absolute ? DIBS_OK : cli_project(cli, err);
-
-    *dir = is_absolute ? NULL : cli->project.dir;
-    return s || cli_manifest_name(cli, text, out) ? s : dibs_name_resolve(&cli->project, text, out, err);
-}
-
-dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1], const char **dir,
-                           dibs_err *err)
-{
-    dibs_status s = cli_name(cli, text, out, dir, err);
-
-    return s ? s : cli_manifest_permits(cli, text, err);
 }
 
 void cli_note_claims(const struct cli *cli, const dibs_claim *claims, size_t n)

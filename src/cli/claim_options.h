@@ -28,9 +28,6 @@ dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_rang
 /* Read --pid, --ttl or --keep. *given: one of them was given; otherwise *out is untouched. */
 dibs_status cli_heir_from(const struct cli *cli, dibs_heir *out, bool *given, dibs_err *err);
 
-/* Find the one claim that renew and transfer act on, by their argument or --token. */
-dibs_status cli_target(struct cli *cli, dibs_which *out, char name[DIBS_NAME_MAX + 1], dibs_err *err);
-
 /* The value of --hosts: "a,b,c". */
 struct cli_hosts {
     const char *at[DIBS_HOSTS_MAX];
@@ -38,13 +35,6 @@ struct cli_hosts {
     char text[DIBS_HOSTS_MAX * (DIBS_NODE_MAX + 1)];
 };
 dibs_status cli_hosts(const struct cli *cli, struct cli_hosts *out, dibs_err *err);
-
-/* Make a typed name absolute. *dir is the project of a relative name, else NULL. */
-dibs_status cli_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1], const char **dir,
-                     dibs_err *err);
-/* The same for a name that is about to get a claim. INVALID: the manifest does not permit it. */
-dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1], const char **dir,
-                           dibs_err *err);
 
 /* Note degraded and narrowed answers, and preferred ports that were not free. */
 void cli_note_claims(const struct cli *cli, const dibs_claim *claims, size_t n);

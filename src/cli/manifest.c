@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "cli/claim_options.h"
+#include "cli/target.h"
 #include "codec/wire.h"
 #include "workload/manifest.h"
 #include "workload/present.h"
@@ -57,7 +58,7 @@ static dibs_status load_without(struct cli *cli, const char *path, const dibs_fl
 dibs_status cli_settings_load(struct cli *cli, const dibs_flag *flags, size_t n, dibs_err *err)
 {
     char path[PATH_BYTES] = "";
-    dibs_status s = workload_manifest_find(NULL, path, sizeof path, &cli->no_manifest);
+    dibs_status s = workload_manifest_find(cli_value(cli, "project"), path, sizeof path, &cli->no_manifest);
 
     if (s == DIBS_OK)
         s = workload_manifest_read(path, &cli->manifest, &cli->no_manifest);
@@ -155,24 +156,35 @@ dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workloa
                               dibs_err *err)
 {
     bool is_like = false;
+    const char *rest = NULL;
     dibs_err why = { 0 };
 
     *is_found = false;
     if (!cli->manifest || typed[0] == '/')
         return DIBS_OK;
     dibs_status s = workload_need_parse(cli->manifest, typed, out, &is_like, &why);
+    if (s == DIBS_NOT_FOUND && cli_after_group(cli, typed, &rest, NULL) == DIBS_OK && rest)
+        s = workload_need_parse(cli->manifest, rest, out, NULL, &why);
     *is_found = s == DIBS_OK;
     if (s != DIBS_NOT_FOUND)
         return s == DIBS_OK ? s : err_set(err, s, "%s", why.msg);
-    /* A mistyped name must not become a new claim. */
-    s = is_like ? find_own(cli, typed, err) : DIBS_OK;
+    /* A mistyped name must not become a new claim; `get` makes one of another name only when it is told to.
+     */
+    if (cli_has(cli, "create") || (!is_like && cli->cmd != &cmd_get))
+        return DIBS_OK;
+    s = find_own(cli, typed, err);
     if (s == DIBS_INVALID) /* no claim could have that name */
         return err_set(err, DIBS_NOT_FOUND, "%s", why.msg);
     if (s != DIBS_NOT_FOUND)
         return s;
-    if (is_reserved(cli, typed))
-        return err_set(err, s, "%s", why.msg);
-    return err_set(err, s, "%s (a name of your own: dibs claim --keep '%.80s')", why.msg, typed);
+    *is_found = workload_need_of_role(cli->manifest, typed, out) == DIBS_OK;
+    if (*is_found)
+        return DIBS_OK;
+    if (is_reserved(cli, typed)) /* cli_manifest_permits() says why it cannot be made */
+        return is_like ? err_set(err, s, "%s", why.msg) : DIBS_OK;
+    return cli->cmd == &cmd_get
+               ? err_set(err, s, "%s (a name of your own: dibs get --create '%.80s')", why.msg, typed)
+               : err_set(err, s, "%s (a name of your own: dibs claim --keep '%.80s')", why.msg, typed);
 }
 
 bool cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_NAME_MAX + 1])

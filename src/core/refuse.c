@@ -192,13 +192,21 @@ static dibs_status refuse_claimed(struct core *core, const struct call *call, co
     dibs_binding theirs = { 0 };
     dibs_relation relation = relate(wanted, b, &theirs);
     char who[700];
+    char project[DIBS_PROJECT_MAX + 1];
     char address[DIBS_ADDRESS_TEXT_MAX + 1];
     const char *proto = dibs_proto_text(theirs.proto);
+
+    bool is_own_claim = relation == DIBS_REL_SAME_HOLDER || relation == DIBS_REL_OWN_WILDCARD;
 
     dibs_address_format(&theirs.address, address);
     describe_judged(core, call, b, who, sizeof who);
     if (b->is_damaged)
         (void) err_set(err, DIBS_TAKEN, "port %u is kept by a damaged record; see 'dibs doctor'", b->port);
+    else if (is_own_claim && b->project[0] && strcmp(b->project, wanted->project) != 0)
+        (void) err_set(err, DIBS_TAKEN,
+                       "port %u belongs to your project %.300s (%s); " OTHERWISE
+                       ", or if that project does not need it: dibs release --project '%.300s' %u",
+                       b->port, text_safe(b->project, project, sizeof project), who, project, b->port);
     else if (relation == DIBS_REL_OWN_WILDCARD)
         (void) err_set(
             err, DIBS_TAKEN,

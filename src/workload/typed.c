@@ -231,3 +231,36 @@ dibs_status workload_need_parse(const struct workload_group *group, const char *
     }
     return err ? no_port(group, &needs, text, &typed, is_like, err) : DIBS_NOT_FOUND;
 }
+
+/* Return the only port of a role's pod, or NULL. */
+static const struct workload_port *only_port(const struct workload_role *role)
+{
+    const struct workload_component *component = role->n_components == 1 ? &role->components[0] : NULL;
+
+    return component && component->size == 1 && component->n_ports == 1 ? &component->ports[0] : NULL;
+}
+
+dibs_status workload_need_of_role(const struct workload_group *group, const char *text,
+                                  struct workload_need *out)
+{
+    AUTO(workload_needs_free) struct workload_needs needs = { 0 };
+    struct workload_pod pod = { 0 };
+
+    if (strcspn(text, "/") > DIBS_NAME_PART_MAX || workload_pod_parse(group, text, &pod, NULL) != DIBS_OK ||
+        !only_port(pod.role))
+        return DIBS_NOT_FOUND;
+    bool is_shared = only_port(pod.role)->scope == WORKLOAD_ROLE_SCOPED;
+    if (!strchr(text, '/') && pod.role->instances > 1 && !is_shared)
+        return DIBS_NOT_FOUND;
+    dibs_status s = workload_needs_all(group, &needs, NULL);
+    for (size_t i = 0; i < needs.n && s == DIBS_OK; i++) {
+        const struct workload_need *need = &needs.all[i];
+
+        if (need->pod.role == pod.role && need->number == 0 &&
+            (is_shared || need->pod.instance == pod.instance)) {
+            *out = *need;
+            return DIBS_OK;
+        }
+    }
+    return DIBS_NOT_FOUND;
+}

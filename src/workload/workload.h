@@ -207,6 +207,9 @@ dibs_status workload_pod_parse(const struct workload_group *group, const char *t
  * one typing error away from one. */
 dibs_status workload_need_parse(const struct workload_group *group, const char *text,
                                 struct workload_need *out, bool *is_like, dibs_err *err);
+/* Find the port of ROLE or ROLE/INSTANCE when it has only one. NOT_FOUND: it has none or several. */
+dibs_status workload_need_of_role(const struct workload_group *group, const char *text,
+                                  struct workload_need *out);
 
 /* ---- sync (sync.c) ---- */
 enum workload_change_kind {

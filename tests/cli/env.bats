@@ -178,7 +178,7 @@ END
     [ "$code" -eq 1 ] || complain 'must be exit 1'
     [ "$(held)" -eq 0 ]
     # What was there before stays.
-    ok get cache
+    ok get --create cache
     refused 1 render "$T/template" -o "$T/none/config"
     [ "$(held)" -eq 1 ]
 }

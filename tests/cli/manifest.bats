@@ -254,8 +254,8 @@ goes_on() {
 }
 
 @test "a broken manifest only stops commands that claim by it" {
-    ok get cache
-    ok get other
+    ok get --create cache
+    ok get --create other
     before=$(held)
     mkdir -p deep/er
     cd deep/er || return 1
@@ -341,7 +341,7 @@ goes_on() {
 }
 
 @test "a person's own names and another project's are left alone by up and down" {
-    ok get cache
+    ok get --create cache
     ok get /other/web/0/-/http
     edit 's/instances: 2/instances: 1/'
     agree_but 2

@@ -79,8 +79,8 @@ END
     done
     nothing_held
     # A person's own names are as they were: those that resemble nothing, and those that are there.
-    ok get wbe
-    ok get wx/http
+    ok get --create wbe
+    ok get --create wx/http
     ok claim --keep web
     port=$out
     ok get web

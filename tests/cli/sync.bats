@@ -35,9 +35,9 @@ roles: {a: {ports: [{name: d, env: D}, {name: e, env: E}]}}'
 @test "a person's own names stay, however many parts they have" {
     manifest 'group: shop
 roles: {a: {ports: [{name: d, env: D}]}}'
-    ok get x/y/z/t
+    ok get --create x/y/z/t
     own=$out
-    ok get mine
+    ok get --create mine
     ok up
     says '0 kept, 1 added, 0 moved, 0 dropped'
     ok down

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "cli/claim_options.h"
 #include "cli/run/launch.h"
+#include "cli/target.h"
 #include "workload/workload.h"
 
 #include "base/banned.h"
@@ -35,6 +36,7 @@ static dibs_status want_from(struct command *command, size_t i, const char *text
     dibs_request *request = &command->claims.requests[i];
     const char *equals = strrchr(text, '=');
     size_t len = equals ? (size_t) (equals - text) : strlen(text);
+    const char *rest = NULL; /* the name without its group */
 
     if (!len || len >= sizeof want->typed)
         return err_set(err, DIBS_INVALID, "run: '%.64s' is not NAME or NAME=PORT: its name is %s", text,
@@ -45,11 +47,15 @@ static dibs_status want_from(struct command *command, size_t i, const char *text
         request->mode = DIBS_REQUIRED;
         s = dibs_port_parse(equals + 1, &request->port, err);
     }
+    if (!s)
+        s = cli_after_group(command->claims.cli, want->typed, &rest, err);
     if (s)
         return s;
     request->name = want->name;
     if (want->typed[0] == '/')
-        memmove(want->typed, want->typed + 1, len);
+        rest = want->typed + 1;
+    if (rest)
+        memmove(want->typed, rest, strlen(rest) + 1);
     workload_port_env(want->typed, want->variable, sizeof want->variable);
     for (size_t k = 0; k < i; k++) {
         if (!strcmp(command->wants[k].variable, want->variable))
@@ -127,5 +133,7 @@ dibs_status run_command(struct cli *cli, dibs_err *err)
     if (!wants || !requests || !claims)
         return err_set(err, DIBS_FAILURE, "out of memory");
     dibs_status s = plan(&command, err);
+    dibs_close(cli->handle); /* a full name was looked up: the ledger must not be open in the child */
+    cli->handle = NULL;
     return s ? s : launch_run(&launch, &command.claims, err);
 }

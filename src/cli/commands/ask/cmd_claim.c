@@ -6,6 +6,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "cli/claim_options.h"
+#include "cli/target.h"
 
 #include "base/banned.h"
 
@@ -65,7 +66,10 @@ static dibs_status name_request(struct cli *cli, size_t i, name_text *names, dib
         if (n > 0 && (size_t) n < sizeof text)
             name = text;
     }
-    dibs_status s = cli_claim_name(cli, name, names[i], &request->project, err);
+    /* A project `web` may have a batch `web`: its name `web/0` is not a full one. */
+    dibs_status s = name != typed && !strchr(typed, '/')
+                        ? cli_relative_name(cli, name, names[i], &request->project, err)
+                        : cli_claim_name(cli, name, names[i], &request->project, err);
     if (s)
         return s;
     request->name = names[i];

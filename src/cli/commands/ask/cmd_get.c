@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "cli/claim_options.h"
 #include "cli/manifest.h"
+#include "cli/target.h"
 
 #include "base/banned.h"
 
@@ -31,6 +32,39 @@ static dibs_status get_need(struct cli *cli, const struct workload_need *need, d
     return s ? s : cli_answer(cli, &claims[n > 1 ? need->number : 0], 1, false, err);
 }
 
+/* Answer with the claim that exists, and make none. */
+static dibs_status get_existing(struct cli *cli, const char *name, const char *dir, dibs_err *err)
+{
+    const dibs_which which = { .name = name, .project = dir };
+    dibs_claim claim = { 0 };
+    dibs_status s = cli_open(cli, err);
+
+    if (!s)
+        s = dibs_claim_find(cli->handle, &which, &claim, err);
+    if (!s)
+        s = cli_check_project(cli, &claim, err);
+    return s ? s : cli_answer(cli, &claim, 1, false, err);
+}
+
+static dibs_status get_number(struct cli *cli, dibs_err *err)
+{
+    struct cli_target target;
+    dibs_status s = cli_one_target(cli, &target, err);
+
+    return s ? s : cli_answer(cli, &target.claim, 1, false, err);
+}
+
+/* The name may be a full one, of another project. */
+static dibs_status check_full_name(struct cli *cli, const dibs_request *request, dibs_err *err)
+{
+    dibs_claim claim = { 0 };
+
+    if (request->project ||
+        dibs_claim_find(cli->handle, &(dibs_which){ .name = request->name }, &claim, NULL))
+        return DIBS_OK;
+    return cli_check_project(cli, &claim, err);
+}
+
 static dibs_status get_name(struct cli *cli, dibs_err *err)
 {
     char name[DIBS_NAME_MAX + 1];
@@ -39,6 +73,8 @@ static dibs_status get_name(struct cli *cli, dibs_err *err)
     dibs_claim claim = { 0 };
     dibs_status s = cli_claim_name(cli, cli->argv[0], name, &request.project, err);
 
+    if (!s && cli_has(cli, "existing"))
+        return get_existing(cli, name, request.project, err);
     if (!s)
         s = cli_request_from(cli, &request, &ranges, err);
     /* Without these options an existing claim keeps its bindings. */
@@ -46,44 +82,65 @@ static dibs_status get_name(struct cli *cli, dibs_err *err)
         request.n_bindings = 0;
     if (!s)
         s = cli_open(cli, err);
+    request.name = name;
+    if (!s)
+        s = check_full_name(cli, &request, err);
     if (s)
         return s;
-    request.name = name;
     s = dibs_claim_ports(cli->handle, &(dibs_batch){ .requests = &request, .n = 1 }, &claim, err);
     return s ? s : cli_answer(cli, &claim, 1, false, err);
 }
 
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
+    static const char *const shape[] = { "port", "prefer", "proto", "address", "range", "pool", NULL };
+    const char *given = NULL;
     struct workload_need need;
     bool is_manifest = false;
-    dibs_status s = cli_manifest_need(cli, cli->argv[0], &need, &is_manifest, err);
+    bool is_number = cli_port_digits(cli->argv[0]);
 
+    for (size_t i = 0; shape[i] && !given; i++)
+        given = cli_has(cli, shape[i]) ? shape[i] : NULL;
+    if (cli_has(cli, "existing") && (given || cli_has(cli, "create")))
+        return err_set(err, DIBS_INVALID, "get: '--existing' makes no claim; '--%s' cannot be used with it",
+                       given ? given : "create");
+    if (is_number)
+        return given ? err_set(err, DIBS_INVALID, "get: a port number has no '--%s'; give it a name", given)
+                     : get_number(cli, err);
+    dibs_status s = cli_manifest_need(cli, cli->argv[0], &need, &is_manifest, err);
     if (s || !is_manifest)
         return s ? s : get_name(cli, err);
-    if (cli->n_given && (cli_has(cli, "port") || cli_has(cli, "prefer") || cli_has(cli, "proto") ||
-                         cli_has(cli, "address") || cli_has(cli, "range") || cli_has(cli, "pool")))
+    if (given)
         return err_set(err, DIBS_INVALID, "get: the manifest defines '%s'; change it there", need.name);
-    return get_need(cli, &need, err);
+    return cli_has(cli, "existing") ? get_existing(cli, need.name, cli->manifest->project, err)
+                                    : get_need(cli, &need, err);
 }
 
 static const struct cli_opt opts[] = {
     { .name = "port", .arg = "PORT", .help = "this port or an error" },
     { .name = "prefer", .arg = "PORT", .help = "this port if it can be had" },
     CLI_REQUEST_OPTS,
+    { .name = "existing", .help = "only a claim that exists, else exit code 5" },
+    { .name = "create", .help = "also a name that the manifest does not have" },
+    CLI_PROJECT_OPT,
+    { .name = "force", .help = "also a claim of another project" },
     { 0 },
 };
 
 const struct cli_cmd cmd_get = {
     .name = "get",
     .group = CLI_ASK,
-    .args = "NAME",
+    .args = "NAME|PORT",
     .summary = "Print the port of a name; it is chosen once and kept",
     .details = "Prints the port that NAME has in this project. If it has none yet, one is\n"
                "claimed and kept until 'dibs release NAME'. The caller does not become its\n"
-               "holder, so scripts and configuration files may ask as often as they like.",
+               "holder, so scripts and configuration files may ask as often as they like.\n"
+               "\n"
+               "In a project with a manifest NAME is a port of the manifest, or of a claim that\n"
+               "exists; a role with one port is enough: 'dibs get pg'. Another name is exit\n"
+               "code 5, unless --create is given. A PORT is looked up and never claimed.",
     .examples = "dibs get web\n"
-                "dibs get db --prefer 5432\n",
+                "dibs get db --create --prefer 5432\n",
     .opts = opts,
     .flags = CLI_CLAIMS,
     .min_args = 1,

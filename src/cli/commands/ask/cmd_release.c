@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "cli/claim_options.h"
+#include "cli/target.h"
 
 #include "base/banned.h"
 
 struct target {
     dibs_which which;
     char name[DIBS_NAME_MAX + 1];
-    const char *shown;
+    const char *typed;
     dibs_claim claim; /* as found before; port 0: none */
 };
 
@@ -18,13 +22,30 @@ struct target {
 struct release {
     struct cli *cli;
     struct cli_hosts hosts; /* n 0: this host */
-    size_t n;               /* claims that ended */
+    struct target *targets;
+    size_t n_targets, max;
+    size_t n; /* claims that ended */
     dibs_status status;
 };
 
+static void release_auto(struct release *r)
+{
+    free(r->targets);
+}
+
+static bool is_whole(const struct cli *cli)
+{
+    return cli_has(cli, "all") || cli_has(cli, "all-mine");
+}
+
+static bool is_every_project(const struct cli *cli)
+{
+    return cli_has(cli, "every-project") || cli_has(cli, "all-mine");
+}
+
 static dibs_status check(const struct cli *cli, dibs_err *err)
 {
-    static const char *const whole[] = { "all-mine", "token", NULL };
+    static const char *const whole[] = { "all", "all-mine", "token", NULL };
     const char *given = NULL;
     dibs_status s = cli_one_of(cli, whole, &given, err);
 
@@ -34,7 +55,10 @@ static dibs_status check(const struct cli *cli, dibs_err *err)
         return err_set(err, DIBS_INVALID, "release: '--%s' cannot be used together with names or ports",
                        given);
     if (!given && !cli->argc)
-        return err_set(err, DIBS_INVALID, "release: name what to release, or say --all-mine");
+        return err_set(err, DIBS_INVALID, "release: name what to release, or say --all");
+    if (cli_has(cli, "every-project") && (!is_whole(cli) || cli_has(cli, "project")))
+        return err_set(err, DIBS_INVALID,
+                       "release: '--every-project' goes with '--all', without '--project'");
     if (cli_has(cli, "hosts") && given)
         return err_set(err, DIBS_INVALID, "release: '--hosts' is for names");
     if (cli_has(cli, "hosts") && cli_has(cli, "force"))
@@ -42,20 +66,6 @@ static dibs_status check(const struct cli *cli, dibs_err *err)
             err, DIBS_INVALID,
             "release: '--hosts' ends only claims without a holder, so '--force' cannot be used with it");
     return DIBS_OK;
-}
-
-static dibs_status read_target(struct release *r, int i, struct target *out, dibs_err *err)
-{
-    const char *typed = i < r->cli->argc ? r->cli->argv[i] : NULL;
-    dibs_status s = DIBS_OK;
-
-    out->which = (dibs_which){ .token = cli_value(r->cli, "token"), .all_mine = cli_has(r->cli, "all-mine") };
-    out->shown = typed ? typed : out->which.token ? "this token" : "no claim at all";
-    if (typed)
-        s = cli_which(r->cli, typed, &out->which, out->name, err);
-    return !s && r->hosts.n && !out->which.name
-               ? err_set(err, DIBS_INVALID, "release: '--hosts' is for names")
-               : s;
 }
 
 /* Nothing is queued for later, where it could be lost (INV-11): say what has to be done. */
@@ -69,22 +79,93 @@ static dibs_status unreachable(dibs_err *err)
                    why.msg);
 }
 
-/* Find a claim before any is released. INVALID: a name of several claims, or a malformed token. UNAVAILABLE:
- * the ledger cannot be read, so waiting for the release as well is no use. Other errors concern this target
- * alone. */
-static dibs_status find_target(const struct release *r, struct target *target, dibs_err *err)
+/* Return storage for one more target; NULL: out of memory. */
+static struct target *add_target(struct release *r)
 {
-    dibs_err own = { 0 };
+    if (!grow((void **) &r->targets, r->n_targets, &r->max, sizeof *r->targets))
+        return NULL;
+    struct target *target = &r->targets[r->n_targets++];
+    *target = (struct target){ .claim.port = 0 };
+    return target;
+}
 
-    if (r->hosts.n || target->which.all_mine)
+/* The name of a target, which may have moved in memory. */
+static const dibs_which *which_of(struct target *target)
+{
+    if (target->which.name)
+        target->which.name = target->name;
+    return &target->which;
+}
+
+/* Find the claim of a target before any is released. INVALID: a name of several claims, or a malformed token.
+ * TAKEN: a claim of another project. UNAVAILABLE: the ledger cannot be read, so waiting for the release as
+ * well is no use. Other errors concern this target alone. */
+static dibs_status find_target(struct release *r, const char *typed, struct target *target, dibs_err *err)
+{
+    struct cli_target found;
+    dibs_err own = { 0 };
+    dibs_status dry = dibs_claim_release(r->cli->handle, which_of(target), DIBS_RELEASE_DRY_RUN, NULL, err);
+
+    if (dry == DIBS_UNAVAILABLE)
+        return unreachable(err);
+    dibs_status s = cli_target(r->cli, typed, &found, &own);
+    if (s == DIBS_OK && dry == DIBS_INVALID && found.claim.port == 0)
+        return dry; /* several claims of other users, for an administrator */
+    bool is_elsewhere = s == DIBS_TAKEN && own.blocker.relation != DIBS_REL_NONE;
+    if (s == DIBS_INVALID || is_elsewhere)
+        *err = own;
+    if (s == DIBS_OK) {
+        target->which = found.which;
+        memcpy(target->name, found.name, sizeof target->name);
+        target->claim = found.claim;
+    }
+    return s == DIBS_INVALID || is_elsewhere ? s : DIBS_OK;
+}
+
+struct members {
+    struct release *r;
+    const char *name; /* of the batch */
+    bool is_lost;
+};
+
+/* Add a target for NAME/0, NAME/1, ..., as `dibs claim -n` names them. */
+static bool add_member(void *ctx, const dibs_claim *claim)
+{
+    struct members *all = ctx;
+    const char *number = claim->name + strlen(all->name);
+
+    if (number[0] != '/' || !number[1] || number[1 + strspn(number + 1, "0123456789")])
+        return true;
+    struct target *target = add_target(all->r);
+    all->is_lost = !target;
+    if (!target)
+        return false;
+    (void) text_copy(target->name, sizeof target->name, claim->name);
+    target->which.name = target->name;
+    target->claim = *claim;
+    return true;
+}
+
+/* Add the claims of a batch of the name. They replace the target when no claim has the name itself. */
+static dibs_status add_batch(struct release *r, size_t i, dibs_err *err)
+{
+    struct target *target = &r->targets[i];
+    char name[DIBS_NAME_MAX + 1];
+    struct members members = { .r = r, .name = name };
+    dibs_filter filter = { .name_prefix = name, .principal = dibs_principal_of(r->cli->handle) };
+    const dibs_which *which = which_of(target);
+    bool has_claim = target->claim.port != 0;
+    size_t n = r->n_targets;
+
+    if (!target->typed || !which->name ||
+        dibs_name_locate(r->cli->handle, which->name, which->project, name, NULL) != DIBS_OK ||
+        dibs_claim_list(r->cli->handle, &filter, add_member, &members, NULL) != DIBS_OK)
         return DIBS_OK;
-    dibs_status s = dibs_claim_release(r->cli->handle, &target->which, DIBS_RELEASE_DRY_RUN, NULL, &own);
-    if (s == DIBS_OK)
-        (void) !dibs_claim_find(r->cli->handle, &target->which, &target->claim, NULL);
-    if (s != DIBS_INVALID && s != DIBS_UNAVAILABLE)
-        return DIBS_OK;
-    *err = own;
-    return s == DIBS_INVALID ? s : unreachable(err);
+    if (members.is_lost)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    if (r->n_targets > n && !has_claim)
+        r->targets[i] = r->targets[--r->n_targets];
+    return DIBS_OK;
 }
 
 /* Say what becomes of a claim whose release the ledger did not confirm; OK: it ends without us. */
@@ -103,23 +184,25 @@ static dibs_status not_released(const struct release *r, const dibs_claim *claim
     return DIBS_OK;
 }
 
-static void release_target(struct release *r, const struct target *target, dibs_err *err)
+static void release_target(struct release *r, struct target *target, dibs_err *err)
 {
+    const dibs_which *which = which_of(target);
+    const char *shown = target->typed ? target->typed : target->name;
     unsigned flags = cli_has(r->cli, "force") ? DIBS_RELEASE_FORCE : 0;
     dibs_err own = { 0 };
     size_t n = 0;
-    dibs_status s =
-        r->hosts.n ? dibs_release_on_hosts(r->cli->handle, &target->which, r->hosts.at, r->hosts.n, &n, &own)
-                   : dibs_claim_release(r->cli->handle, &target->which, flags, &n, &own);
+    dibs_status s = r->hosts.n
+                        ? dibs_release_on_hosts(r->cli->handle, which, r->hosts.at, r->hosts.n, &n, &own)
+                        : dibs_claim_release(r->cli->handle, which, flags, &n, &own);
 
     bool is_tried = s != DIBS_UNAVAILABLE;
     if (!is_tried)
         s = not_released(r, &target->claim, &own);
     r->n += n;
-    if (!s && !n && is_tried)
-        cli_note(r->cli, "nothing of yours to release: %.64s", target->shown);
+    if (!s && !n && is_tried && !is_whole(r->cli))
+        cli_note(r->cli, "nothing of yours to release: %.64s", shown);
     if (s && r->status)
-        cli_warn("%.64s: %s", target->shown, own.msg);
+        cli_warn("%.64s: %s", shown, own.msg);
     if (s && !r->status) {
         r->status = s;
         *err = own;
@@ -127,32 +210,160 @@ static void release_target(struct release *r, const struct target *target, dibs_
 }
 
 /* Do each step for all targets before the next: a mistyped target must be found before a claim ends. */
-static dibs_status run(struct cli *cli, dibs_err *err)
+static dibs_status find_targets(struct release *r, dibs_err *err)
 {
-    struct release r = { .cli = cli };
+    struct cli *cli = r->cli;
     int n = cli->argc ? cli->argc : 1;
-    char why[DIBS_ERR_MSG_MAX] = "";
-    AUTO(free_auto) struct target *targets = calloc((size_t) n, sizeof *targets);
+    dibs_status s = DIBS_OK;
 
-    if (!targets)
-        return err_set(err, DIBS_FAILURE, "out of memory");
-    dibs_status s = check(cli, err);
-    if (!s && cli_has(cli, "hosts"))
-        s = cli_hosts(cli, &r.hosts, err);
-    for (int i = 0; !s && i < n; i++)
-        s = read_target(&r, i, &targets[i], err);
+    for (int i = 0; !s && i < n; i++) {
+        struct target *target = add_target(r);
+
+        if (!target)
+            return err_set(err, DIBS_FAILURE, "out of memory");
+        target->which.token = cli_value(cli, "token");
+        target->typed = cli->argc ? cli->argv[i] : "this token";
+        if (cli->argc)
+            s = cli_which(cli, cli->argv[i], &target->which, target->name, err);
+        if (!s && r->hosts.n && !target->which.name)
+            s = err_set(err, DIBS_INVALID, "release: '--hosts' is for names");
+    }
     if (!s)
         s = cli_open(cli, err);
     if (s == DIBS_UNAVAILABLE)
         return unreachable(err);
-    for (int i = 0; !s && i < n; i++)
-        s = find_target(&r, &targets[i], err);
+    for (int i = 0; !s && !r->hosts.n && i < n; i++)
+        s = find_target(r, cli->argc ? cli->argv[i] : NULL, &r->targets[i], err);
+    for (int i = 0; !s && !r->hosts.n && i < n; i++)
+        s = add_batch(r, (size_t) i, err);
+    return s;
+}
+
+/* ---- --all ---- */
+
+/* Note a claim that is about to end. */
+static bool add_claim(void *ctx, const dibs_claim *claim)
+{
+    struct members *all = ctx;
+    struct target *target = add_target(all->r);
+
+    all->is_lost = !target;
+    if (!target)
+        return false;
+    (void) text_copy(target->name, sizeof target->name, claim->name);
+    target->which.name = claim->name[0] ? target->name : NULL;
+    target->which.port = claim->name[0] ? 0 : claim->port;
+    target->claim = *claim;
+    return true;
+}
+
+static dibs_status list_claims(struct release *r, const char **of, dibs_err *err)
+{
+    struct cli *cli = r->cli;
+    struct members members = { .r = r };
+    dibs_filter filter = { .principal = dibs_principal_of(cli->handle), .judge = true };
+
+    *of = "all projects";
+    if (!is_every_project(cli)) {
+        dibs_status s = cli_project(cli, err);
+
+        if (s)
+            return s;
+        *of = cli->project.dir[0] ? cli->project.dir : cli->project.group;
+        filter.project = cli->project.dir[0] ? cli->project.dir : NULL;
+        filter.name_prefix = cli->project.dir[0] ? NULL : cli->project.group;
+    }
+    dibs_status s = dibs_claim_list(cli->handle, &filter, add_claim, &members, err);
+    if (!s && members.is_lost)
+        s = err_set(err, DIBS_FAILURE, "out of memory");
+    return s;
+}
+
+/* Is a person there to answer? */
+static bool may_ask(const struct cli *cli)
+{
+    return !cli_has(cli, "yes") && !cli->json && isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+}
+
+static void note_list(const struct release *r)
+{
+    for (size_t i = 0; i < r->n_targets; i++)
+        cli_note(r->cli, "%u %s", r->targets[i].claim.port,
+                 r->targets[i].name[0] ? r->targets[i].name : "(unnamed)");
+}
+
+static bool is_agreed(const struct release *r, const char *of)
+{
+    char answer[16] = "";
+    char safe[DIBS_PROJECT_MAX + 1];
+
+    (void) fprintf(stderr, "dibs: end %zu claim%s of %s? [y/N] ", r->n_targets, r->n_targets == 1 ? "" : "s",
+                   text_safe(of, safe, sizeof safe));
+    return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+static dibs_status release_each(struct release *r, dibs_err *err)
+{
+    size_t n_unknown = 0;
+
+    for (size_t i = 0; i < r->n_targets; i++) {
+        if (r->targets[i].claim.life == DIBS_UNKNOWN && !cli_has(r->cli, "force"))
+            n_unknown++; /* as with --every-project: no holder that may live loses its port (INV-5) */
+        else
+            release_target(r, &r->targets[i], err);
+    }
+    if (n_unknown > 0)
+        cli_note(r->cli, "%zu stay%s: it is unknown whether the holder lives; --force ends %s", n_unknown,
+                 n_unknown == 1 ? "s" : "", n_unknown == 1 ? "it" : "them");
+    return r->status;
+}
+
+/* Release every claim of the project, or of all projects: list, ask, end, count. */
+static dibs_status release_whole(struct release *r, dibs_err *err)
+{
+    struct cli *cli = r->cli;
+    const dibs_which mine = { .all_mine = true };
+    unsigned flags = cli_has(cli, "force") ? DIBS_RELEASE_FORCE : 0;
+    const char *of = "";
+    dibs_status s = cli_open(cli, err);
+
     if (s)
-        return s;
-    for (int i = 0; i < n; i++)
-        release_target(&r, &targets[i], err);
-    if (r.status)
-        return r.status;
+        return s == DIBS_UNAVAILABLE ? unreachable(err) : s;
+    s = list_claims(r, &of, err);
+    /* Without a readable ledger the fallback allocator's claims can end all the same. */
+    if (s && !(s == DIBS_UNAVAILABLE && is_every_project(cli)))
+        return s == DIBS_UNAVAILABLE ? unreachable(err) : s;
+    bool is_listed = s == DIBS_OK;
+    bool is_asked = r->n_targets > 0 && may_ask(cli);
+    if (is_asked)
+        note_list(r);
+    if (is_asked && !is_agreed(r, of))
+        return err_set(err, DIBS_FAILURE, "release: nothing was released");
+    s = is_every_project(cli) ? dibs_claim_release(cli->handle, &mine, flags, &r->n, err)
+                              : release_each(r, err);
+    if (s == DIBS_UNAVAILABLE)
+        return unreachable(err);
+    if (!s && !is_asked)
+        note_list(r);
+    if (!s && is_listed)
+        cli_note(cli, "%zu claim%s of %s ended", r->n, r->n == 1 ? "" : "s", of);
+    return s;
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    AUTO(release_auto) struct release r = { .cli = cli };
+    char why[DIBS_ERR_MSG_MAX] = "";
+    dibs_status s = check(cli, err);
+
+    if (!s && cli_has(cli, "hosts"))
+        s = cli_hosts(cli, &r.hosts, err);
+    if (!s)
+        s = is_whole(cli) ? release_whole(&r, err) : find_targets(&r, err);
+    for (size_t i = 0; !s && !is_whole(cli) && i < r.n_targets; i++)
+        release_target(&r, &r.targets[i], err);
+    if (s || r.status)
+        return s ? s : r.status;
     if (strcmp(dibs_settings_of(cli->handle)->socket, "none") == 0 &&
         dibs_is_degraded(cli->handle, why, sizeof why))
         cli_warn("degraded, claims in the ledger stay as they are: %s", why);
@@ -161,8 +372,12 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 }
 
 static const struct cli_opt opts[] = {
-    { .name = "all-mine", .help = "every claim of yours" },
-    { .name = "force", .help = "also when it is not known whether its holder lives" },
+    { .name = "all", .help = "every claim of this project" },
+    { .name = "every-project", .help = "with --all: of all your projects, and those without one" },
+    { .name = "all-mine", .help = "the same as --all --every-project" },
+    { .name = "yes", .letter = 'y', .help = "do not ask on a terminal" },
+    CLI_PROJECT_OPT,
+    { .name = "force", .help = "also of another project, or with a holder that may live" },
     { .name = "hosts", .arg = "A,B,C", .help = "what you have by these names on these hosts" },
     { .name = "token", .arg = "TOKEN", .help = "the claim with this token, and no later one" },
     { 0 },
@@ -171,12 +386,16 @@ static const struct cli_opt opts[] = {
 const struct cli_cmd cmd_release = {
     .name = "release",
     .group = CLI_ASK,
-    .args = "NAME|PORT... | --all-mine",
+    .args = "NAME|PORT... | --all",
     .summary = "End claims",
-    .details = "A name or number finds only your own claims, never those of others. Only\n"
-               "root ends another user's claim, when root has none of that name. It is no\n"
+    .details = "A name or number finds your own claims in this project, and those without a\n"
+               "project. One of another project is exit code 3, and needs --project or\n"
+               "--force. NAME also ends NAME/0, NAME/1, ... of 'dibs claim -n'. It is no\n"
                "error when there is nothing to end, so it may be called twice. When there are\n"
-               "several claims, they are listed and nothing at all is done.\n"
+               "several claims, they are listed and nothing at all is done. Only root ends\n"
+               "another user's claim, when root has none of that name.\n"
+               "\n"
+               "--all lists and counts what it ends; on a terminal it asks first.\n"
                "\n"
                "When the ledger cannot be written, nothing is queued: a claim that a process\n"
                "or a lease holds ends with it (exit 0 and a note); one that is kept, or cannot\n"
@@ -188,7 +407,7 @@ const struct cli_cmd cmd_release = {
                "\n"
                "With --json the answer is how many claims ended.",
     .examples = "dibs release web\n"
-                "dibs release --all-mine\n",
+                "dibs release --all\n",
     .opts = opts,
     .flags = CLI_SILENT,
     .max_args = -1,

@@ -2,45 +2,37 @@
 /* `renew` and `transfer`: change how long a claim is held, and by which holder. */
 #include "base/err.h"
 #include "cli/claim_options.h"
+#include "cli/target.h"
 
 #include "base/banned.h"
-
-/* Renew a lease; without --ttl it keeps its length. */
-static dibs_status renew(struct cli *cli, const dibs_which *which, int64_t ttl_ms, dibs_claim *out,
-                         dibs_err *err)
-{
-    dibs_status s = ttl_ms ? DIBS_OK : dibs_claim_find(cli->handle, which, out, err);
-
-    if (!ttl_ms)
-        ttl_ms = out->lease_ttl_ms > 0 ? out->lease_ttl_ms : cli->settings.ttl_ms;
-    return s ? s : dibs_claim_renew(cli->handle, which, ttl_ms, out, err);
-}
 
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     bool is_renew = cli->cmd == &cmd_renew;
-    char name[DIBS_NAME_MAX + 1];
-    dibs_which which = { 0 };
+    struct cli_target target;
     dibs_heir heir = { .holder = DIBS_HELD_BY_NOBODY };
     dibs_claim claim = { 0 };
     bool is_given = false;
-    dibs_status s = cli_target(cli, &which, name, err);
+    dibs_status s = cli_heir_from(cli, &heir, &is_given, err);
 
-    if (!s)
-        s = cli_heir_from(cli, &heir, &is_given, err);
     if (!s && !is_given && !is_renew)
         s = err_set(err, DIBS_INVALID, "transfer: name the new holder: --pid PID, --ttl TIME or --keep");
     if (!s)
-        s = cli_open(cli, err);
-    if (!s)
-        s = is_renew ? renew(cli, &which, heir.ttl_ms, &claim, err)
-                     : dibs_claim_transfer(cli->handle, &which, &heir, &claim, err);
+        s = cli_one_target(cli, &target, err);
+    if (s)
+        return s;
+    if (is_renew && !heir.ttl_ms) /* without --ttl the lease keeps its length */
+        heir.ttl_ms = target.claim.lease_ttl_ms > 0 ? target.claim.lease_ttl_ms : cli->settings.ttl_ms;
+    s = is_renew ? dibs_claim_renew(cli->handle, &target.which, heir.ttl_ms, &claim, err)
+                 : dibs_claim_transfer(cli->handle, &target.which, &heir, &claim, err);
     return s ? s : cli_print_claims(cli, &claim, 1, false, err);
 }
 
 static const struct cli_opt renew_opts[] = {
     { .name = "ttl", .arg = "TIME", .help = "from now on; the default is the length it had" },
     { .name = "token", .arg = "TOKEN", .help = "the claim with this token, and no later one" },
+    CLI_PROJECT_OPT,
+    { .name = "force", .help = "also a claim of another project" },
     { 0 },
 };
 
@@ -64,6 +56,8 @@ static const struct cli_opt transfer_opts[] = {
     { .name = "ttl", .arg = "TIME", .help = "to a lease of this length" },
     { .name = "keep", .help = "to nobody: it stays until it is released" },
     { .name = "token", .arg = "TOKEN", .help = "the claim with this token, and no later one" },
+    CLI_PROJECT_OPT,
+    { .name = "force", .help = "also a claim of another project" },
     { 0 },
 };
 

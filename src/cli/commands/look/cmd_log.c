@@ -8,6 +8,7 @@
 #include "base/grow.h"
 #include "cli/claim_options.h"
 #include "cli/cli.h"
+#include "cli/target.h"
 #include "cli/text_table.h"
 #include "codec/wire.h"
 

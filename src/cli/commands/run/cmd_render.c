@@ -7,6 +7,7 @@
 #include "cli/claim_options.h"
 #include "cli/file.h"
 #include "cli/manifest.h"
+#include "cli/target.h"
 #include "workload/template.h"
 
 #include "base/banned.h"

@@ -5,6 +5,7 @@
 #include "cli/claim_options.h"
 #include "cli/manifest.h"
 #include "cli/run/launch.h"
+#include "cli/target.h"
 
 #include "base/banned.h"
 
