@@ -12,7 +12,6 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "cli/cli.h"
 
 #include "base/banned.h"
 

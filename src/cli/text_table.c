@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/grow.h"
-#include "cli/cli.h"
+#include "base/text.h"
 #include "cli/terminal.h"
 
 #include "base/banned.h"

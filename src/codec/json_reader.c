@@ -4,7 +4,6 @@
 
 #include <jansson.h>
 
-#include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "codec/json.h"

@@ -2,7 +2,6 @@
 /* Claims and events as JSON, for --json, snapshots and the answers of a daemon. */
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "codec/wire_fields.h"
 

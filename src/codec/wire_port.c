@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Observations as JSON: sockets, the report of a port, the findings of repair and doctor. */
-#include "base/err.h"
 #include "codec/wire_fields.h"
 
 #include "base/banned.h"

@@ -8,7 +8,6 @@
 #include "base/pod_words.h"
 #include "base/text.h"
 #include "core/candidate.h"
-#include "host/kernel.h"
 #include "net/bindings.h"
 
 #include "base/banned.h"

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* This host's lease in a cluster. A thread of the store renews it (ledger_join()); this file logs when the
  * claims attached to the lease are uncertain, and ends them when they are lost. */
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/err.h"
 #include "daemon/engine_internal.h"
 #include "server/log.h"
 

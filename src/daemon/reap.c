@@ -6,7 +6,6 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
-#include "base/err.h"
 #include "base/grow.h"
 #include "daemon/engine_internal.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One HTTP call: its options for libcurl, the incoming answer, and its outcome. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

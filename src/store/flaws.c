@@ -2,7 +2,6 @@
 /* Check claims against their slots, their names and each other. */
 #include <string.h>
 
-#include "net/bindings.h"
 #include "store/store.h"
 
 #include "base/banned.h"

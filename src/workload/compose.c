@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "base/grow.h"
 #include "base/text.h"
 #include "net/proto.h"

@@ -177,7 +177,7 @@ END
     if [ "$(id -u)" -eq 0 ]; then umount "$T/closed"; else chmod 0755 "$T/closed"; fi
     [ "$code" -eq 1 ] || complain 'must be exit 1'
     [ "$(held)" -eq 0 ]
-    # What was there before stays.
+    # Earlier lines stay.
     ok get --create cache
     refused 1 render "$T/template" -o "$T/none/config"
     [ "$(held)" -eq 1 ]

@@ -89,7 +89,7 @@ degraded() { # the last try was answered, and said so
     [ ! -e "$DIBS_MRU_FILE" ]
 }
 
-@test "what was given without the ledger is released by its number, and a second time it is nothing" {
+@test "a port from the fallback is released by its number, and a second release ends nothing" {
     for mode in fallback mru; do
         no_ledger
         export DIBS_LEDGER_MODE=$mode

@@ -189,7 +189,7 @@ calm() {
 
 # The file itself.
 # bats test_tags=unserved
-@test "a process of which nothing is recorded is not spoken of" {
+@test "a process without a record is not mentioned" {
     manifest "$web"
     ok up
     ports

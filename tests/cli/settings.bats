@@ -233,7 +233,7 @@ END
     [ -f "$T/entry/.local/state/dibs/ledger.db" ]
 }
 
-# Which file the ledger is does not matter to who asks a daemon.
+# A client of a daemon does not choose the ledger file.
 # bats test_tags=unserved
 @test "a relative ledger is resolved where the call is made, shown whole, and refused in a file" {
     unset DIBS_LEDGER

@@ -342,7 +342,7 @@ time.sleep(600)" "$PORT" >"$T/listener"
     wait_until 10 has_ended "$PORT"
 }
 
-@test "who listens is looked for in the network of the holder" {
+@test "dibs looks for the listener in the holder's network" {
     local sandbox port
     container --net
     sandbox=$SANDBOX

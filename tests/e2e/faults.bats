@@ -538,7 +538,7 @@ after_fix() {
     sqlite3 -quote "$T/ledger.db" 'SELECT * FROM claims' | sort >"$T/rows.before"
     truncate -s $((size * pages * 3 / 4 + size / 2)) "$T/ledger.db" # in the middle of a page
     for mode in strict fallback; do refused 6 "dibs doctor --fix" dibs claim --ledger-mode=$mode; done
-    # What is left, read by another program from both ends, with nothing in place of what was cut off.
+    # Another program reads the rest from both ends; zeros stand for the part that was cut off.
     cp "$T/ledger.db" "$T/filled.db"
     truncate -s $((size * pages)) "$T/filled.db"
     for order in ASC DESC; do sqlite3 -quote "$T/filled.db" "SELECT * FROM claims ORDER BY id $order" 2>/dev/null || true; done |

@@ -1058,7 +1058,7 @@ def case_faults(world):
     world.order(fail=[])
     assert world.metric(controller, "dibs_kube_ended_total") == 3
 
-    # What may not be seen is kept.
+    # The controller keeps the claims of objects that it may not list.
     world.order(deny=[["list", "statefulsets"], ["watch", "statefulsets"]], cut=True)
     world.delete("Pod", "web-0")
     world.delete("StatefulSet", "web")
@@ -1376,7 +1376,7 @@ def case_storm(world):
     processes = {"hook-a": a, "hook-b": b, "controller": world.controller()}
     Storm(world, 60 if LONG else 6, 80 if LONG else 20).run(processes)
     world.ready(processes["controller"])
-    # What was admitted and never came to be stays for the minute that it is pending.
+    # The claims of an admitted pod that never existed stay pending for a minute.
     is_over = (lambda: not world.claims()) if LONG else (lambda: not [c for c in world.claims() if not c["holder"]])
     until("nothing is left", is_over, 240 if LONG else PATIENCE_S)
     # Every port was claimed before its pod existed: there was nothing to report.

@@ -156,7 +156,7 @@ def condition_rules(conditions):
                  "shop/port": "20000", "note": "a"}
         old = pod(given, {"app": "web"})
         assert asks(pod({key: config}), None) and not asks(pod(), None) and not asks(pod({"note": "a"}, {}), None)
-        # What others write passes without us.
+        # Changes by others pass without a call of the webhook.
         assert not asks(old, old)
         for other in (pod(given), pod(given, {}), pod(given, {"app": "other", "pod-template-hash": "1"}),
                       pod({**given, "note": "b"}, {"app": "web"}), pod({**given, "cni/ips": "[]"}, {"app": "web"}),
@@ -164,7 +164,7 @@ def condition_rules(conditions):
                       pod(given, {"app": "web"}, finalizers=["a/b"], ownerReferences=[], deletionTimestamp="2026")):
             assert not asks(other, old) and not asks(old, other), other
         assert not asks(pod({"note": "b"}), pod()) and not asks(pod(), pod({"note": "a"}))
-        # What a pod was given does not, whether it changes, goes or comes.
+        # A change of the webhook's own annotations does not, whether it changes, removes or adds one.
         for name in (key, *own, "shop/port"):
             changed = pod({**given, name: given[name] + " "}, {"app": "web"})
             gone = pod({k: v for k, v in given.items() if k != name}, {"app": "web"})
@@ -440,7 +440,7 @@ def keys(rendered):
 
 
 def review(key):
-    # What both formats have in common.
+    # The part that both formats share.
     config = {"allocations": [{"name": "http", "env": "PORT", "scope": "PodScoped"}]}
     if key.endswith("discovery"):
         config = {"addressRefs": [{"env": "LEADER", "component": "leader"}]}

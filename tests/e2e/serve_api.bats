@@ -121,7 +121,7 @@ for _ in range(5):
 END
 }
 
-@test "what this host does not have is the request's fault, not the server's" {
+@test "an address that this host does not have is the request's fault, not the server's" {
     ask --json '{"bindings":[{"proto":"tcp","address":"203.0.113.9"}]}' /v1/claims
     assert_code 422
     [[ $output = *"no interface of this host has that address"* ]]

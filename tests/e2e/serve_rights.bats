@@ -64,7 +64,7 @@ claim_as() {
     [ "$(member released)" = 1 ]
 }
 
-@test "a user that may not repair is not told that the ledger fails" {
+@test "the error of a user that may not repair does not say that the ledger fails" {
     DIBS_SOCKET=$SOCKET run as_user 65534 "$PUBLIC/dibs" doctor --fix
     assert_status 1
     assert_output_has "only its owner may repair this ledger"

@@ -320,7 +320,7 @@ static void do_keep(struct client *c)
         remember(kept, held);
 }
 
-/* To the process of another slot, which hears of it through its letter box. */
+/* Transfer the claim to the process of another slot, which learns of it through its letter box. */
 static void do_transfer(struct client *c, size_t i)
 {
     struct mix_held *h = &c->held[i];
@@ -345,7 +345,7 @@ static void do_transfer(struct client *c, size_t i)
     close_sockets(c, i);
     dibs_status s = c->access->transfer(c->at, h->token, &heir, &claim, &err);
     r->new_token = s == DIBS_OK ? hash(claim.token) : 0;
-    /* The slot may have got a new process between the two looks: then nobody can say whose it is. */
+    /* The slot may have got a new process between the two reads: then the owner is unknown. */
     r->is_heir_sure = to->incarnation == incarnation && to->pid == heir.pid;
     if (!finish(c, r, s)) { /* whose it is, only the ledger knows */
         *h = (struct mix_held){ 0 };

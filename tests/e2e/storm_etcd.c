@@ -143,7 +143,7 @@ static void note_loss(struct client *c, const struct held *held)
     c->n_lost++;
 }
 
-/* False: nobody says whether it was done. */
+/* Return false when the outcome is unknown. */
 static bool release_one(const struct storm *storm, struct client *c, dibs *handle,
                         struct storm_random *random)
 {

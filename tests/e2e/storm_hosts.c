@@ -49,7 +49,7 @@ static void start_daemon(struct storm_cluster *c, size_t host)
     if (!program)
         storm_die("DIBS must be set");
     socket_of(c, host, path, sizeof path);
-    /* Where nobody is cut off a machine that stalls must not cost a lease. */
+    /* If no host is cut off, a machine that stalls must not cost a lease. */
     (void) snprintf(ttl, sizeof ttl, "%dms", c->is_apart ? NODE_TTL_MS : 5 * NODE_TTL_MS);
     pid_t pid = storm_fork();
     if (pid == 0) {
@@ -136,8 +136,7 @@ void storm_hosts_begin(struct storm_cluster *c)
 
 void storm_networks_begin(struct storm_cluster *c)
 {
-    /* Who asks a host that is cut off is answered before its lease ends, not after the patience of other
-     * storms. */
+    /* A host that is cut off answers before its lease ends, not after the longer timeout of other storms. */
     if (setenv("DIBS_TIMEOUT", "1s", 1) != 0)
         storm_die("the settings cannot be made");
     for (size_t i = 0; i < HOSTS; i++)

@@ -78,7 +78,7 @@ void mix_check_none_lost(struct mix *mix)
     dibs_close(handle);
 }
 
-/* Nobody reaps: then the daemon does, and that soon. */
+/* If no client reaps, the daemon does, and soon. */
 static int64_t what_is_left(const char *sql, void (*reap)(void))
 {
     int64_t left = 0;

@@ -86,6 +86,6 @@ int asker_close(void **state);
 
 #define ASKER_TEST(name) cmocka_unit_test_setup_teardown(name, asker_open, asker_close)
 
-/* Which member leads, by what the member itself says. */
+/* Return the member that leads, as that member reports. */
 size_t cluster_leader(const struct cluster *c, struct etcd *etcd);
 #endif

@@ -700,7 +700,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 class Control(socketserver.StreamRequestHandler):
     """An order is an object with one of these: compact, cut (all streams, without an end), fail ([{match, times, status |
-    cut | slow, retryAfter}]; times below 0: for ever), deny ([[verb, plural]]), absent ([group]), deaf (streams that tell
+    cut | slow, retryAfter}]; times below 0: for ever), deny ([[verb, plural]]), absent ([group]), deaf (streams that report
     no changes), services ({NAMESPACE/SERVICE:PORT: the number of the port here}, for their proxy), expire_continue (times), insert ([object], past admission), counts, dump (plural), reinvoke, token (the only one that is good from now on),
     certificate (the name of the one that is shown from now on; all connections end)."""
 

@@ -53,7 +53,7 @@ static void ports_of_one_host_are_neighbours_too(void **state)
     assert_in_range(count_blocks(out, 40), 1, 2);
 }
 
-/* Does each host know its place among all of them? It hears of the others by a watch. */
+/* Return whether each host knows its place among all of them: a watch reports the others. */
 static bool all_have_places(const struct cluster_case *c)
 {
     for (size_t i = 0; i < HOSTS; i++) {

@@ -216,7 +216,7 @@ static void an_earlier_claim_is_attached_to_the_daemons_lease(void **state)
     ASSERT_OK(dibs_claim_ports(direct, &(dibs_batch){ .requests = &request, .n = 1 }, &early, &f.err),
               &f.err);
     dibs_close(direct);
-    assert_false(is_alive_for(t, other, early.id)); /* nobody there can tell */
+    assert_false(is_alive_for(t, other, early.id)); /* unknown there */
     start(&f, t->uri);
     while (!is_alive_for(t, other, early.id) && clock_monotonic_ms() < until) {
         assert_int_equal(loop_turn(f.loop, 10, NULL), DIBS_OK);

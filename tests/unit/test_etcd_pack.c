@@ -191,7 +191,7 @@ static void neighbours_that_cool_cost_little(void **state)
     bytes_done(&block);
 }
 
-/* INV-6. Whatever byte of the middle one is changed, to whatever: its neighbours are as they were. */
+/* INV-6. After any change of any byte of the middle one its neighbours are as they were. */
 static void a_damaged_claim_harms_no_other(void **state)
 {
     struct claim_record store[] = { small_claim(1, 30000), full_claim(), small_claim(3, 30002) };

@@ -279,7 +279,7 @@ static void a_client_that_came_before_the_end_is_answered(void **state)
     W_UNTIL(w, c_is_over(fresh) && c_is_over(again));
     assert_true(c_has(fresh, "GET /z []") && c_has(fresh, "Connection: close\r\n"));
     assert_true(c_has(again, "GET /y []") && c_has(again, "Connection: close\r\n"));
-    W_UNTIL(w, c_is_over(silent)); /* nobody is waited for for ever */
+    W_UNTIL(w, c_is_over(silent)); /* no wait is endless */
     W_UNTIL(w, http_connections(w->server) == 0);
     c_close(fresh);
     c_close(silent);

@@ -174,7 +174,7 @@ static void more_connections_than_allowed_wait_their_turn(void **state)
     W_UNTIL(w, c_has(c[0], "GET /x []") && c_has(c[1], "GET /x []"));
     for (int i = 0; i < 5; i++)
         w_turn(w, 0);
-    assert_true(http_next_ms(w->server) > 500); /* who waits keeps nobody busy */
+    assert_true(http_next_ms(w->server) > 500); /* a waiting client costs no turns */
     assert_int_equal(http_connections(w->server), 2);
     assert_false(c_has(c[2], "GET") || c_has(c[3], "GET"));
     c_close(c[0]);

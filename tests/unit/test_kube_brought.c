@@ -61,7 +61,7 @@ static void end_all(struct engine *e, dibs *handle)
     assert_int_equal(count_claims(e, handle), 0);
 }
 
-static void what_dibs_has_not_signed_is_refused(void **state)
+static void ports_without_dibs_signature_are_refused(void **state)
 {
     struct engine *e = *state;
     dibs *handle = open_pool(e, "20000-20099");
@@ -273,7 +273,7 @@ static void the_signature_cannot_be_changed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        E_TEST(what_dibs_has_not_signed_is_refused),
+        E_TEST(ports_without_dibs_signature_are_refused),
         E_TEST(a_signature_of_another_namespace_is_refused),
         E_TEST(a_pod_that_comes_back_gets_its_numbers_back),
         E_TEST(without_a_request_it_keeps_exactly_what_it_brings),

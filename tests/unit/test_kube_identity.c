@@ -26,7 +26,8 @@
     "\"labels\":{\"rolebasedgroup.workloads.x-k8s.io/name\":\"pd\",\"rolebasedgroup.workloads.x-k8s.io/" \
     "role\":\"prefill\",\"instance.workloads.x-k8s.io/component-name\":\"" component                     \
     "\",\"instance.workloads.x-k8s.io/component-id\":\"" id "\"}"
-/* What RBG's controller labels the pods of a leader-worker role with: their instance alone has the type. */
+/* The labels that RBG's controller gives to pods of a leader-worker role: only their instance has the type.
+ */
 #define INDEXED_RBG(component, id, index)                                                            \
     "\"labels\":{\"rbg.workloads.x-k8s.io/group-name\":\"pd\",\"rbg.workloads.x-k8s.io/role-name\":" \
     "\"prefill\",\"rbg.workloads.x-k8s.io/role-instance-name\":\"pd-prefill-0\","                    \

@@ -97,7 +97,7 @@ static void a_number_of_rbg_that_cannot_be_had_is_refused_with_its_holder(void *
 }
 
 /* Numbers that only look like RBG's are replaced, as for any pod. */
-static void what_rbg_did_not_write_is_not_adopted(void **state)
+static void only_ports_that_rbg_wrote_are_adopted(void **state)
 {
     static const char *const pods[] = {
         /* its allocator is off: no variable at all, one of the template, from elsewhere, or not everywhere */
@@ -421,7 +421,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         E_TEST(a_pod_that_rbg_has_served_keeps_its_numbers_and_they_are_claimed),
         E_TEST(a_number_of_rbg_that_cannot_be_had_is_refused_with_its_holder),
-        E_TEST(what_rbg_did_not_write_is_not_adopted),
+        E_TEST(only_ports_that_rbg_wrote_are_adopted),
         E_TEST(a_container_that_was_added_gets_the_numbers_of_rbg),
         E_TEST(an_instance_gets_the_numbers_of_its_pods_before_they_exist),
         E_TEST(the_pods_of_an_instance_have_the_numbers_that_it_got),

@@ -521,7 +521,7 @@ static size_t count_kept(struct world *w, const char *keeper)
 
 /* Pods have the numbers of a target that is gone: nobody else gets them, and a later target has them again.
  */
-static void what_pods_refer_to_stays_reserved_when_its_target_is_gone(void **state)
+static void a_port_that_pods_refer_to_stays_reserved_when_its_target_is_gone(void **state)
 {
     struct world *w = *state;
 
@@ -632,7 +632,7 @@ static void asked_for_again_it_does_not_end(void **state)
     pass(w);
     w->now_ms += 2 * TTL_MS;
     pass(w);
-    list(w);                                   /* shows nobody */
+    list(w);                                   /* without that pod */
     (void) usleep(2000);                       /* a lease is longer when it is asked for later */
     (void) claim(w, NAMED, "StatefulSet/web"); /* a pod is being admitted since */
     pass(w);
@@ -688,7 +688,7 @@ static void a_shared_port_is_restored_and_reported_once(void **state)
 }
 
 /* A user who may create pods past the webhook can write any annotation. */
-static void what_no_signature_proves_is_not_written_again(void **state)
+static void a_claim_that_no_signature_proves_is_not_written_again(void **state)
 {
     struct world *w = *state;
     const char *forged = POD("u1", ID, ASSIGNED(UNNAMED, "20017", "Pod"),
@@ -708,7 +708,7 @@ static void what_no_signature_proves_is_not_written_again(void **state)
     assert_string_equal(w->complaint, ""); /* once a minute */
 }
 
-static void what_the_ledger_has_needs_no_signature(void **state)
+static void a_claim_that_the_ledger_has_needs_no_signature(void **state)
 {
     struct world *w = *state;
     char pod[1024];
@@ -915,7 +915,7 @@ int main(void)
         CASE(a_named_instance_keeps_its_port_until_it_is_scaled_away),
         CASE(a_referenced_claim_waits_while_its_instance_is_desired),
         CASE(a_reservation_ends_with_its_lease_when_no_target_has_come),
-        CASE(what_pods_refer_to_stays_reserved_when_its_target_is_gone),
+        CASE(a_port_that_pods_refer_to_stays_reserved_when_its_target_is_gone),
         CASE(earlier_ports_of_an_instance_end_when_its_next_pod_exists),
         CASE(a_number_that_has_moved_is_its_pods_as_long_as_that_is_there),
         CASE(a_new_number_that_arrives_after_its_pod_is_no_finding),
@@ -923,8 +923,8 @@ int main(void)
         CASE(ports_of_pods_that_the_ledger_lacks_are_written_again),
         CASE(a_claim_that_arrives_after_its_pod_is_no_finding),
         CASE(a_shared_port_is_restored_and_reported_once),
-        CASE(what_no_signature_proves_is_not_written_again),
-        CASE(what_the_ledger_has_needs_no_signature),
+        CASE(a_claim_that_no_signature_proves_is_not_written_again),
+        CASE(a_claim_that_the_ledger_has_needs_no_signature),
         CASE(one_number_of_two_pods_is_reported),
         CASE(a_number_outside_of_the_pool_is_reported_once),
         CASE(numbers_of_others_are_declared_while_they_are_used),

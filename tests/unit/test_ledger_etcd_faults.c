@@ -125,7 +125,7 @@ static void a_commit_that_another_one_hides_is_reported_as_unknown(void **state)
     struct ledger *b = host(t, "a");
     ASSERT_OK(claim_port(t, a, FIRST, &out), &t->err);
     (void) relay_tell(&relay,
-                      'w'); /* the answer is lost, and nobody is let in until the others are through */
+                      'w'); /* the answer is lost, and no new connection until the others are through */
     pid_t others = fork();
     assert_true(others >= 0);
     if (others == 0) {
@@ -202,7 +202,7 @@ static void a_request_after_one_that_timed_out_fails_at_once(void **state)
     assert_int_equal(first, DIBS_UNAVAILABLE);
     assert_true(are_refused);
     assert_non_null(strstr(t->err.msg, "etcd"));
-    assert_int_equal(after.n_commits, before.n_commits);  /* nobody has tried again, */
+    assert_int_equal(after.n_commits, before.n_commits);  /* no retry, */
     assert_int_equal(after.n_loads, before.n_loads);      /* ... neither way */
     UNTIL(claim_port(t, a, FIRST + 10, &out) == DIBS_OK); /* it goes on by itself */
     ledger_close(a);
@@ -360,7 +360,7 @@ static void a_copy_that_hears_nothing_is_not_believed_for_long(void **state)
         &t->err);
     want.accepts_cooling = true;
     dibs_claim out = { 0 };
-    UNTIL(try_claim(t, a, &want, &out) == DIBS_OK); /* when it has heard nothing for a while it asks */
+    UNTIL(try_claim(t, a, &want, &out) == DIBS_OK); /* after a silence of the watch it reads again */
     assert_int_equal(out.port, 31000);
     ledger_close(a);
     ledger_close(b);

@@ -238,7 +238,7 @@ static dibs_status try_once(struct t_ledger *t, struct ledger *ledger, uint16_t 
     return s;
 }
 
-/* While a pool is being made nobody claims its ports. The process that makes it may die on the way. */
+/* While a process makes a pool, no other one claims its ports. That process may die on the way. */
 static void a_fence_expires_when_its_process_has_died(void **state)
 {
     struct t_ledger *t = *state;

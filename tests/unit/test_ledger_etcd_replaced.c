@@ -155,7 +155,7 @@ static void an_idle_process_that_never_committed_reads_the_new_etcd(void **state
     ledger_close(idle);
 }
 
-/* Nobody has made the ledger again before it. */
+/* No other process has made the ledger again before it. */
 static void a_survivor_writes_the_header_of_an_etcd_that_has_none(void **state)
 {
     struct t_ledger *t = *state;

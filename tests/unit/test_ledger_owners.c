@@ -256,7 +256,7 @@ static void end_lease_of(struct t_ledger *t, struct ledger *a)
     assert_int_equal(lease.n_ended, n + 1);
 }
 
-/* As its daemon does when it has heard that there is something. */
+/* Attach a claim to the lease, as the daemon does after a notice. */
 static void attach_one(struct t_ledger *t, struct ledger *ledger)
 {
     int64_t until = in_ms(PATIENCE_MS);

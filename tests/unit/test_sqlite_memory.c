@@ -27,7 +27,7 @@ static void *resize(void *old, int n)
     return is_out() ? NULL : real.xRealloc(old, n);
 }
 
-/* Another process would wait: nobody may be kept waiting. */
+/* Otherwise another process would wait for the lock. */
 static void others_can_write(struct t_ledger *t, struct ledger *other)
 {
     struct ledger *mine = t->ledger;

@@ -158,7 +158,7 @@ static void the_new_file_has_the_group_and_mode_of_the_old(void **state)
         assert_int_equal(st.st_gid, 65533);
 }
 
-static void what_a_killed_salvage_left_is_removed_by_the_next(void **state)
+static void a_salvage_removes_the_files_of_a_killed_one(void **state)
 {
     struct t_ledger *t = *state;
     struct ledger_want want = t_want(NULL, "*");
@@ -259,7 +259,7 @@ int main(void)
         CASE(an_open_handle_goes_on_with_the_new_ledger),
         CASE(no_claim_is_lost_while_others_write),
         CASE(the_new_file_has_the_group_and_mode_of_the_old),
-        CASE(what_a_killed_salvage_left_is_removed_by_the_next),
+        CASE(a_salvage_removes_the_files_of_a_killed_one),
         CASE(a_symbolic_link_to_nothing_is_reported),
         CASE(a_ledger_behind_a_symbolic_link_is_used_and_salvaged),
         CASE(too_many_open_files_are_no_trouble_of_the_ledger),

@@ -158,7 +158,7 @@ static void a_ledger_of_version_0_1_keeps_everything(void **state)
     assert_true(t_must(t, &want, 26000).id > 10);
 }
 
-static void what_a_running_daemon_of_version_0_1_has_written_is_kept(void **state) /* INV-2 */
+static void claims_that_a_running_daemon_of_version_0_1_has_written_are_kept(void **state) /* INV-2 */
 {
     struct t_ledger *t = *state;
     dibs_claim found = { 0 };
@@ -246,7 +246,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_ledger_of_version_0_1_keeps_everything),
-        CASE(what_a_running_daemon_of_version_0_1_has_written_is_kept),
+        CASE(claims_that_a_running_daemon_of_version_0_1_has_written_are_kept),
         CASE(a_damaged_ledger_of_version_0_1_is_salvaged),
         CASE(a_new_ledger_has_the_tables_of_a_migrated_one),
         CASE(a_process_of_version_0_1_may_still_write),

@@ -216,7 +216,7 @@ static void a_file_is_loaded_as_a_whole_or_refused(void **state)
     load(at, &tokens);
     assert_null(whose(tokens, A16));
     assert_string_equal(whose(tokens, B16), "uid:2");
-    put(at, "", 0640); /* nobody comes in any more */
+    put(at, "", 0640); /* no token is valid any more */
     load(at, &tokens);
     assert_null(whose(tokens, B16));
     tokens_free(tokens);

@@ -112,7 +112,7 @@ static void nothing_more_is_reported(struct scene *s)
     assert_int_equal(s->n_reported, n);
 }
 
-/* Nobody has to be looked at: nothing ends the wait before its time. */
+/* No process is polled: nothing ends the wait early. */
 static void is_idle(struct scene *s)
 {
     enum { WAIT_MS = 150 };
@@ -192,7 +192,7 @@ static void a_process_that_was_dead_before_is_reported_in_the_next_turn(void **s
     nothing_more_is_reported(s);
 
     add(s, &ended);
-    watch_drop(s->watch, &ended); /* nobody wants to know any more */
+    watch_drop(s->watch, &ended); /* no claim needs it any more */
     nothing_more_is_reported(s);
     end(s);
 }
@@ -233,7 +233,7 @@ static void beyond_the_budget_every_death_is_reported_in_turn(void **state)
     for (size_t i = 0; i < N; i++)
         assert_int_equal(s->reported[i], i >= 20);
 
-    /* Room for all of them: nobody needs to be looked at any more. */
+    /* There is room for all of them: none is polled any more. */
     for (size_t i = 0; i < 12; i++)
         watch_drop(s->watch, &s->who[i]);
     for (int i = 0; i < TURNS_MAX && watch_count(s->watch).in_turn > 0; i++)

@@ -167,7 +167,7 @@ static void a_request_after_a_pause_has_its_whole_time(void **state)
         pool.ranges.item[0].last++;
         ASSERT_OK(dibs_pool_put(other.queue->ledger.server.handle, &pool, &err), &err);
         int64_t until_ms = clock_monotonic_ms() + 1100;
-        while (clock_monotonic_ms() < until_ms) /* it hears of the pool meanwhile */
+        while (clock_monotonic_ms() < until_ms) /* meanwhile the watch reports the pool */
             ASSERT_OK(loop_turn(r.loop, until_ms - clock_monotonic_ms(), &err), &err);
         struct asked *asked = ask(&r, bare);
         wait_until_done(&r, asked);
@@ -211,7 +211,7 @@ static struct asked *ask_grouped(struct replica *r, unsigned group, const char *
     "{\\\"allocations\\\":[{\\\"name\\\":\\\"http\\\",\\\"env\\\":\\\"PORT\\\",\\\"scope\\\":\\\"" scope \
     "\\\"}]}"
 
-/* Each replica decides before it has heard of the other: the second one finds that out by its commit. */
+/* Each replica decides before it knows of the other: the commit of the second one conflicts. */
 static void a_reference_gets_the_targets_port_from_every_replica(void **state)
 {
     static const char *const scopes[] = { SCOPED("RoleScoped"), SCOPED("PodScoped") };

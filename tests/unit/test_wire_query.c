@@ -78,7 +78,7 @@ static void same_maybe(const char *a, const char *b)
 
 static const char odd[] = "/home/a b&c=d%e\xff\n\x01?#+";
 
-static void which_claim_is_meant_arrives(void **state)
+static void the_selection_of_a_claim_arrives(void **state)
 {
     static const dibs_which rows[] = {
         { .token = "7.3.0123456789abcdef" },
@@ -254,7 +254,7 @@ static void impossible_values_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(which_claim_is_meant_arrives),
+        cmocka_unit_test(the_selection_of_a_claim_arrives),
         cmocka_unit_test(a_malformed_token_counts_as_an_unknown_one),
         cmocka_unit_test(filters_and_event_queries_arrive),
         cmocka_unit_test(a_question_arrives_with_exactly_its_bindings),

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/err.h"
 #include "cli/kube/kube.h"
 #include "cli/text_table.h"
 #include "kube/install/install.h"

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/text.h"
 #include "daemon/api/internal.h"
 #include "server/runtime.h"
 

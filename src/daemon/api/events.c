@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The event feed: as a list, as a long poll, and as a live stream. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"

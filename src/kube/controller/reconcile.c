@@ -9,7 +9,6 @@
 #include "base/err.h"
 #include "base/grow.h"
 #include "base/name_part.h"
-#include "base/text.h"
 #include "kube/controller/known.h"
 #include "kube/controller/wish.h"
 #include "kube/protocol.h"

@@ -40,7 +40,8 @@ const yaml_node *kube_get(const yaml_node *map, const char *key)
     return get_within(map, key, &budget);
 }
 
-const yaml_node *kube_at(const yaml_node *map, const char *path)
+/* Return the value along a path "a.b.c". */
+static const yaml_node *node_at(const yaml_node *map, const char *path)
 {
     char key[PATH_MAX_BYTES] = "";
 
@@ -175,11 +176,11 @@ static void find_requests(struct walk *w, struct kube_template *t)
 /* Add a pod template, completing `t` from the template's own content. */
 static void take_template(struct walk *w, struct kube_template t)
 {
-    const yaml_node *host = kube_at(t.pod, "spec.hostNetwork");
+    const yaml_node *host = node_at(t.pod, "spec.hostNetwork");
 
     if (!t.pod || t.pod->kind != YAML_MAP || w->faults.status != DIBS_OK)
         return;
-    t.of_pod = kube_at(t.pod, "metadata.annotations");
+    t.of_pod = node_at(t.pod, "metadata.annotations");
     find_requests(w, &t);
     if (!t.at || w->faults.status != DIBS_OK)
         return;
@@ -243,7 +244,7 @@ static void take_role(struct walk *w, const yaml_node *role)
     struct kube_template t = { .role = yaml_string(kube_get(role, "name")) };
 
     t.instances = count_of(w, kube_get(role, "replicas"), 1);
-    t.size = count_of(w, kube_at(role, "leaderWorkerSet.size"), 1);
+    t.size = count_of(w, node_at(role, "leaderWorkerSet.size"), 1);
     if (!t.role || !*t.role)
         return;
     take_pattern(w, t, role);
@@ -285,8 +286,8 @@ static void take_plain(struct walk *w, const yaml_node *root)
 
     while (shapes[i].kind && strcmp(shapes[i].kind, w->object.kind) != 0)
         i++;
-    t.instances = count_of(w, shapes[i].count ? kube_at(root, shapes[i].count) : NULL, 1);
-    t.pod = kube_at(root, shapes[i].pod);
+    t.instances = count_of(w, shapes[i].count ? node_at(root, shapes[i].count) : NULL, 1);
+    t.pod = node_at(root, shapes[i].pod);
     take_template(w, t);
 }
 
@@ -376,8 +377,8 @@ static void search(struct walk *w, const yaml_node *node, struct spot at)
 {
     if (!node || node->is_alias || node->kind == YAML_SCALAR || !count_visit(w, node))
         return;
-    const yaml_node *annotations = kube_at(node, "metadata.annotations");
-    const yaml_node *containers = kube_at(node, "spec.containers");
+    const yaml_node *annotations = node_at(node, "metadata.annotations");
+    const yaml_node *containers = node_at(node, "spec.containers");
     if (w->object.kind[0] && containers && containers->kind == YAML_LIST && asks(annotations) &&
         !is_known(w, annotations))
         take_template(w, (struct kube_template){

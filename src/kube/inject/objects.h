@@ -72,6 +72,4 @@ void kube_objects_free(struct kube_objects *objects);
 
 /* Return the value of a key, also of a merged one ("<<"), with aliases resolved. */
 const yaml_node *kube_get(const yaml_node *map, const char *key);
-/* Return the value along a path "a.b.c". */
-const yaml_node *kube_at(const yaml_node *map, const char *path);
 #endif

@@ -9,7 +9,6 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/secret.h"
-#include "base/text.h"
 
 #include "base/banned.h"
 

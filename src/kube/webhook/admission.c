@@ -6,7 +6,6 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "base/text.h"
 #include "kube/webhook/pod_patch.h"
 #include "kube/webhook/served.h"
 

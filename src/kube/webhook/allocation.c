@@ -2,7 +2,6 @@
 #include "kube/webhook/allocation.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/arena.h"

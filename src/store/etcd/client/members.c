@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The state of each etcd member, for `dibs doctor` and for metrics. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
