@@ -120,7 +120,8 @@ static bool known(void *ctx, pid_t pid, struct core_self *out)
 static dibs_status start(struct engine *e, const struct engine_options *options, dibs_err *err)
 {
     struct server_ledger opened = { 0 };
-    dibs_status s = server_ledger_open(options->settings, options->settings->timeout_ms, NULL, &opened, err);
+    dibs_status s = server_ledger_open(options->settings, options->settings->timeout_ms, NULL,
+                                       options->is_check, &opened, err);
 
     if (s != DIBS_OK)
         return s;

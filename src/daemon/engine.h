@@ -17,6 +17,7 @@ struct engine_options {
     struct loop *loop;
     const dibs_settings *settings; /* copied */
     size_t pidfds;                 /* most pidfds; 0: as the limit of descriptors allows */
+    bool is_check;                 /* only check that the ledger opens: write nothing */
     int64_t node_ttl_ms;           /* TTL of this host's lease on a shared ledger; 0: no lease */
     /* Optional: called for every change, in order, after it is durable. `pool` is the pool of its claim, ""
      * for a port outside of every pool, NULL when unknown. `change` is 1 for a new claim, -1 for its end. */

@@ -217,17 +217,25 @@ static dibs_status open_listeners(struct serve *s, dibs_err *err)
     return status;
 }
 
-/* For --check-config: use a ledger in memory if the daemon would make the file. Anything in its way is left
- * to the store to report. */
+/* For --check-config: use a ledger in memory if the daemon would make the file or fill an empty one. Anything
+ * in its way is left to the store to report. */
 static void make_no_file(dibs_settings *settings)
 {
     static const char scheme[] = "sqlite:";
     char path[sizeof settings->ledger];
+    char log[sizeof path + 4];
     struct stat st = { 0 };
 
     (void) text_copy(path, sizeof path, settings->ledger + sizeof scheme - 1);
-    if (strncmp(settings->ledger, scheme, sizeof scheme - 1) != 0 || lstat(path, &st) == 0)
+    if (strncmp(settings->ledger, scheme, sizeof scheme - 1) != 0)
         return;
+    if (lstat(path, &st) == 0) {
+        (void) snprintf(log, sizeof log, "%s-wal", path);
+        if (S_ISREG(st.st_mode) && st.st_size == 0 && access(path, R_OK | W_OK) == 0 &&
+            access(log, F_OK) != 0)
+            (void) text_copy(settings->ledger, sizeof settings->ledger, "memory:");
+        return;
+    }
     for (char *slash = strrchr(path, '/'); slash && errno == ENOENT; slash = strrchr(path, '/')) {
         slash[slash == path] = '\0';
         if (access(path, W_OK | X_OK) == 0) {
@@ -267,6 +275,7 @@ static dibs_status start(struct serve *s, dibs_err *err)
     if (status == DIBS_OK)
         status = engine_open(&(struct engine_options){ .loop = s->runtime.loop,
                                                        .settings = &s->settings,
+                                                       .is_check = o->is_check,
                                                        .node_ttl_ms = o->is_check          ? 0
                                                                       : o->node_ttl_ms > 0 ? o->node_ttl_ms
                                                                                            : NODE_TTL_MS,

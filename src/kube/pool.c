@@ -133,7 +133,7 @@ dibs_status kube_ledger_open(struct kube_ledger *l, const struct kube_ledger_opt
 
     *l = (struct kube_ledger){ .loop = options->loop, .notices = { -1, on_notice } };
     server_part(options->kind, options->listen, part);
-    dibs_status s = server_ledger_open(options->settings, call_ms, part, &l->server, err);
+    dibs_status s = server_ledger_open(options->settings, call_ms, part, false, &l->server, err);
     if (s == DIBS_OK)
         s = handle_for(l->server.handle, options->principal, &l->acting, err);
     if (s == DIBS_OK)

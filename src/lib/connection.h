@@ -14,6 +14,7 @@ struct connection {
     dibs_err why_degraded; /* code is DIBS_OK while the ledger is used */
     char principal[DIBS_PRINCIPAL_MAX + 1];
     int pid;              /* the process that opened it: SQLite's locks and maps do not survive a fork */
+    bool is_check;        /* only check that the ledger opens, see struct ledger_options */
     bool is_server;       /* opened by handle_open(): never forks, so calls do not check `pid` */
     bool is_calling_back; /* a callback of the user may run */
 };

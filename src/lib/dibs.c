@@ -33,6 +33,7 @@ static dibs_status open_ledger(struct connection *to, struct ledger **out, dibs_
 {
     const dibs_settings *settings = &to->settings;
     struct ledger_options options = { .is_sync_full = settings->is_sync_full,
+                                      .is_check = to->is_check,
                                       .timeout_ms = settings->timeout_ms,
                                       .node = settings->node[0] ? settings->node : NULL };
 
@@ -161,7 +162,8 @@ dibs_status dibs_open(const dibs_settings *settings, dibs **out, dibs_err *err)
     return give(handle, s, out);
 }
 
-dibs_status handle_open(const dibs_settings *settings, dibs_ledger_mode mode, dibs **out, dibs_err *err)
+dibs_status handle_open(const dibs_settings *settings, dibs_ledger_mode mode, bool is_check, dibs **out,
+                        dibs_err *err)
 {
     dibs *handle = make_handle();
 
@@ -171,6 +173,7 @@ dibs_status handle_open(const dibs_settings *settings, dibs_ledger_mode mode, di
     to->settings = *settings;
     to->settings.ledger_mode = mode;
     (void) text_copy(to->settings.socket, sizeof to->settings.socket, "none");
+    to->is_check = is_check;
     to->is_server = true;
     return give(handle, open_core(handle, err), out);
 }

@@ -464,7 +464,7 @@ dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn
         return DIBS_OK;
     }
     if (s == DIBS_OK)
-        s = handle_open(settings, DIBS_LEDGER_MRU, &handle, err);
+        s = handle_open(settings, DIBS_LEDGER_MRU, false, &handle, err);
     if (s != DIBS_OK)
         return s;
     d.core = handle->to->core;

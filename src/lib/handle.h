@@ -13,8 +13,10 @@ struct dibs {
     struct call call;
 };
 
-/* Open the ledger itself, without a daemon; mode MRU: an engine without a ledger. */
-dibs_status handle_open(const dibs_settings *settings, dibs_ledger_mode mode, dibs **out, dibs_err *err);
+/* Open the ledger itself, without a daemon; mode MRU: an engine without a ledger. `is_check`: as in struct
+ * ledger_options. */
+dibs_status handle_open(const dibs_settings *settings, dibs_ledger_mode mode, bool is_check, dibs **out,
+                        dibs_err *err);
 /* As dibs_doctor(), for a process that has the ledger open. */
 dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx, dibs_err *err);
 

@@ -41,7 +41,7 @@ static dibs_status name_node(dibs_settings *settings, const char *part, dibs_err
 }
 
 dibs_status server_ledger_open(const dibs_settings *settings, int64_t timeout_ms, const char *part,
-                               struct server_ledger *out, dibs_err *err)
+                               bool is_check, struct server_ledger *out, dibs_err *err)
 {
     AUTO(free_auto) dibs_settings *own = malloc(sizeof *own);
     dibs *handle = NULL;
@@ -52,10 +52,10 @@ dibs_status server_ledger_open(const dibs_settings *settings, int64_t timeout_ms
     own->timeout_ms = timeout_ms;
     dibs_status s = part ? name_node(own, part, err) : DIBS_OK;
     if (s == DIBS_OK)
-        s = handle_open(own, DIBS_LEDGER_STRICT, &handle, err);
+        s = handle_open(own, DIBS_LEDGER_STRICT, is_check, &handle, err);
     if (s != DIBS_OK)
         return s;
-    s = ledger_start_background(handle_ledger(handle), err);
+    s = is_check ? DIBS_OK : ledger_start_background(handle_ledger(handle), err);
     if (s != DIBS_OK)
         dibs_close(handle);
     else

@@ -12,9 +12,10 @@ struct server_ledger {
 };
 
 /* Open the ledger. `timeout_ms` is for each call. In a cluster the process is a node: the host's daemon
- * (`part` NULL), or HOST/PART. UNAVAILABLE as dibs_open(). Close the handle with dibs_close(). */
+ * (`part` NULL), or HOST/PART. `is_check`: only check that it opens, and write nothing. UNAVAILABLE as
+ * dibs_open(). Close the handle with dibs_close(). */
 dibs_status server_ledger_open(const dibs_settings *settings, int64_t timeout_ms, const char *part,
-                               struct server_ledger *out, dibs_err *err);
+                               bool is_check, struct server_ledger *out, dibs_err *err);
 
 enum { SERVER_PART_MAX = 24 };
 /* Write KIND-PORT, with the port of "ADDRESS:PORT": processes of one host listen on different ports. */

@@ -10,6 +10,7 @@
 
 struct ledger_options {
     bool is_sync_full;  /* every commit survives power loss, not only commits of kept claims */
+    bool is_check;      /* only check that it opens: make nothing, and keep an older format */
     int64_t timeout_ms; /* of each call */
     const char *node;   /* name of this host in a cluster; NULL: the kernel's host name */
 };

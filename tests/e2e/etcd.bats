@@ -34,6 +34,29 @@ has_key() { etcd_ask /v3/kv/range '{"key":"eA=="}' | grep -q '"value":"eQ=="'; }
     [ "$status" -ne 0 ]
 }
 
+@test "--check-config of a daemon writes nothing into etcd, and raises no format" {
+    etcd_start 1
+    export DIBS_LEDGER=$ETCD_URL
+    everything() { etcd_ask /v3/kv/range '{"key":"AA==","range_end":"AA=="}' | sed 's/"header":{[^}]*}//'; }
+    dibs serve --check-config
+    [ "$(everything)" = "{}" ]
+    python3 - "$DIBS_TEST_SUPPORT/etcd-format-1.txt" >"$T/old" <<'END' # the ledger of an older dibs
+import base64, json, sys
+for line in open(sys.argv[1]):
+    key, value = (bytes.fromhex(word) for word in line.split())
+    print(json.dumps({"key": base64.b64encode(b"/t" + key).decode(), "value": base64.b64encode(value).decode()}))
+END
+    while read -r put; do etcd_ask /v3/kv/put "$put" >/dev/null; done <"$T/old"
+    before=$(everything)
+    dibs serve --check-config
+    [ "$(everything)" = "$before" ]
+    serve_start
+    [ "$(everything)" != "$before" ]
+    etcd_kill 0
+    run dibs serve --check-config
+    [ "$status" -eq 6 ]
+}
+
 # Connections that the daemon has not accepted yet.
 nine_wait() { [ "$(ss -Hxl "src = $SOCKET" | awk '{ print $3 }')" = 9 ]; }
 

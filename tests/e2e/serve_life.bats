@@ -485,6 +485,23 @@ serve_tls() {
     DIBS_LEDGER=sqlite:$T/link wrong 6 "symbolic link"
     : >"$T/file"
     DIBS_LEDGER=sqlite:$T/file/none wrong 6 "create its directory"
+    DIBS_LEDGER=sqlite:$T/file wrong 0 ""
+    [ ! -s "$T/file" ]
+    dibs claim -n 5 kept --keep >/dev/null
+    sql 'ALTER TABLE sightings DROP COLUMN since_ms; DROP TABLE facts; PRAGMA user_version=1005'
+    sql 'PRAGMA wal_checkpoint(TRUNCATE)'
+    rm -f "$T"/ledger.db-*
+    ledger_is() { (cd "$T" && ls ledger.db* && md5sum ledger.db); }
+    before=$(ledger_is)
+    wrong 0 ""
+    [ "$(ledger_is)" = "$before" ]
+    serve_start # takes it over
+    serve_stop KILL
+    before=$(ledger_is)
+    dibs serve --check-config # reads the log that a daemon has left
+    [ "$(ledger_is)" = "$before" ]
+    printf 'no ledger' >"$T/ledger.db"
+    wrong 6 "it is not a ledger"
 }
 
 @test "SIGHUP takes new tokens, keeps the old ones when the file is broken, and says so" {

@@ -212,7 +212,7 @@ static void an_earlier_claim_is_attached_to_the_daemons_lease(void **state)
     struct ledger *other = host(t, "other");
     make_pool(t, other, "everywhere", (dibs_range){ FIRST, FIRST + 9 });
     load_settings(&f, t->uri);
-    ASSERT_OK(handle_open(&f.settings, DIBS_LEDGER_STRICT, &direct, &f.err), &f.err);
+    ASSERT_OK(handle_open(&f.settings, DIBS_LEDGER_STRICT, false, &direct, &f.err), &f.err);
     ASSERT_OK(dibs_claim_ports(direct, &(dibs_batch){ .requests = &request, .n = 1 }, &early, &f.err),
               &f.err);
     dibs_close(direct);

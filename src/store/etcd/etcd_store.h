@@ -78,6 +78,7 @@ struct etcd_store {
     int64_t revision;     /* the copy has all cluster-scope records up to it */
     int64_t read_at;      /* revision of the last full read: older notices are ignored */
     uint64_t cluster_id;  /* etcd's, at the last full read */
+    bool is_check;        /* as in the options */
     uint32_t format;      /* of the ledger's header at the last full read; 0: it has none */
     struct node_tail tail;
     int64_t tail_revision;                  /* 0: the key does not exist */

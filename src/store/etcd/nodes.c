@@ -11,7 +11,7 @@
 
 #include "base/banned.h"
 
-/* Put a key unless it exists; *found is its value then. */
+/* Put a key unless it exists; the answer has its value then. A check puts nothing. */
 static dibs_status put_once(struct etcd_store *self, const struct etcdstore_key *key,
                             const struct bytes *value, const struct etcd_compare *also,
                             struct etcd_answer *answer, dibs_err *err)
@@ -19,7 +19,7 @@ static dibs_status put_once(struct etcd_store *self, const struct etcdstore_key 
     struct etcd_compare compares[2] = { etcdstore_same(key, 0) };
     struct etcd_op put = etcdstore_put_op(key, value);
     struct etcd_op look = etcdstore_read_op(key);
-    struct etcd_txn txn = { compares, also ? 2 : 1, &put, 1, &look, 1 };
+    struct etcd_txn txn = { compares, also ? 2 : 1, &put, self->is_check ? 0 : 1, &look, 1 };
     struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
     struct etcd_call call = etcdstore_call(self);
 
@@ -73,7 +73,7 @@ dibs_status etcdstore_check_header(struct etcd_store *self, dibs_err *err)
         if (!found || found->n_kvs != 1 || !unpack_header(found->kvs[0].value, &header))
             return err_trouble(err, DIBS_TROUBLE_DAMAGED,
                                "the keys below '%s' in etcd are not a ledger of dibs", self->config.prefix);
-        if (header.major < STORE_MAJOR)
+        if (header.major < STORE_MAJOR && !self->is_check)
             s = upgrade(self, &found->kvs[0], header.salt, err);
         if (s != DIBS_OK)
             return s;

@@ -462,7 +462,9 @@ static dibs_status open_to_read(struct sqlite_store *self, const char *dir, dibs
 {
     dibs_err trouble = { 0 };
 
-    for (self->access = SQLITE_READS; self->access <= SQLITE_READS_FILE; self->access++) {
+    /* SQLite makes a log to read with. */
+    self->access = self->is_check && !sqlite_has_log(self) ? SQLITE_READS_FILE : SQLITE_READS;
+    for (; self->access <= SQLITE_READS_FILE; self->access++) {
         if (self->access == SQLITE_READS_FILE && sqlite_has_log(self))
             break;
         sqlite_disconnect(self);
@@ -486,6 +488,11 @@ static dibs_status open_writable_or_not(struct sqlite_store *self, const char *d
     dibs_status s = DIBS_OK;
 
     memset(why, 0, sizeof *why);
+    if (self->is_check && access(self->path, F_OK) == 0) {
+        (void) err_trouble(why, DIBS_TROUBLE_UNWRITABLE, "ledger %s: its log cannot be read without a change",
+                           self->path);
+        return open_to_read(self, dir, err);
+    }
     self->access = SQLITE_WRITES;
     s = open_file(self, dir, why);
     if (s != DIBS_OK && why->trouble == DIBS_TROUBLE_UNWRITABLE)
@@ -535,6 +542,7 @@ dibs_status sqlite_open(const char *rest, const struct ledger_options *options, 
     if (!self)
         return err_set(err, DIBS_FAILURE, "opening the ledger: out of memory");
     dibs_status s = sqlite_init(self, rest, options->timeout_ms, err);
+    self->is_check = options->is_check;
     if (s == DIBS_OK)
         s = sqlite_reopen(self, err);
     if (s != DIBS_OK) {

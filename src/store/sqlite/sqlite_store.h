@@ -110,6 +110,7 @@ struct sqlite_store {
     bool is_in_use;         /* it was opened before: if its file is missing now, it was removed */
     uint64_t log_inode;     /* of the log that this process writes, and of its index; 0: not known yet */
     uint64_t index_inode;
+    bool is_check; /* as in the options */
     enum sqlite_access access;
     dibs_err why_read_only;                 /* set unless access is SQLITE_WRITES */
     bool is_full;                           /* synchronous=FULL is set */
