@@ -52,6 +52,7 @@ only_in http 'microhttpd\.h'
 only_in '\(kube/install\|server\)' 'gnutls/[a-z0-9]*\.h'
 only_in store/sqlite 'sqlite3\.h'
 only_in hold/bpf 'bpf/[a-z_]*\.h'
+only_in hold/as 'seccomp\.h'
 
 complain "only lib and server look inside of a handle" \
     "$(grep -rn '"lib/connection\.h"' src --include='*.[ch]' | grep -vE '^src/(lib|server)/' || true)"

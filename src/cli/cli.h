@@ -43,6 +43,7 @@ enum cli_cmd_flags {
 enum cli_group { CLI_RUN, CLI_ASK, CLI_LOOK, CLI_MAINTAIN, CLI_CLUSTER, CLI_ABOUT, CLI_GROUP_COUNT };
 
 struct workload_group;
+struct run_as;
 struct cli;
 struct cli_cmd {
     const char *name;
@@ -92,8 +93,9 @@ struct cli {
     char **argv;
     struct cli_given given[CLI_OPTIONS_MAX];
     size_t n_given;
-    int exit_code;  /* the child's code for `run`; -1: by status */
-    struct jsonw w; /* with --json: the answer, one value */
+    int exit_code;     /* the child's code for `run`; -1: by status */
+    struct jsonw w;    /* with --json: the answer, one value */
+    struct run_as *as; /* of `run --as` (cli/run/as.h) */
 };
 
 /* Return the value given for an option of this command, or NULL. */

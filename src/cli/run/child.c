@@ -11,6 +11,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "cli/file.h"
+#include "cli/run/as.h"
 
 #include "base/banned.h"
 
@@ -46,14 +47,19 @@ static _Noreturn void wait_and_exec(const struct child_plan *plan, int go, int o
 
     if (ports && !read_all(go, ports, plan->n_ports * sizeof *ports))
         _exit(1);
-    (void) sigaction(SIGCHLD, &before->on_child, NULL);
-    (void) sigprocmask(SIG_SETMASK, &before->mask, NULL); /* pending signals are delivered here */
+    child_restore(before);
     if (ports)
         failed = plan->exec(plan->ctx, ports);
     (void) cli_write_all(outcome, &failed, sizeof failed);
     (void) kill(getppid(), SIGCHLD); /* child_wait() waits for it */
     (void) read_all(go, &failed, 1);
     _exit(127);
+}
+
+void child_restore(const struct child_signals *before)
+{
+    (void) sigaction(SIGCHLD, &before->on_child, NULL);
+    (void) sigprocmask(SIG_SETMASK, &before->mask, NULL);
 }
 
 dibs_status child_prepare(struct child_signals *out, dibs_err *err)
@@ -100,6 +106,9 @@ dibs_status child_start(const struct child_plan *plan, const struct child_signal
         return err_os(err, DIBS_FAILURE, errno, "run: cannot make a pipe");
     AUTO(fd_auto) int outcome_in = outcome[0];
     AUTO(fd_auto) int outcome_out = outcome[1];
+    dibs_status s = plan->as ? run_as_before(plan->as, err) : DIBS_OK;
+    if (s)
+        return s;
     child.pid = fork_as(plan->name);
     if (child.pid < 0)
         return err_os(err, DIBS_FAILURE, errno, "run: cannot start a process");
@@ -110,12 +119,19 @@ dibs_status child_start(const struct child_plan *plan, const struct child_signal
             (void) close(plan->others[i].go);
             (void) close(plan->others[i].outcome);
         }
+        if (plan->as)
+            run_as_enter(plan->as);
         wait_and_exec(plan, go_in, outcome_out, signals);
     }
     child.go = fd_take(&go_out);
     child.outcome = fd_take(&outcome_in);
-    *out = child;
-    return DIBS_OK;
+    if (plan->as)
+        s = run_as_meet(plan->as, child.pid, err);
+    if (s)
+        child_cancel(&child);
+    else
+        *out = child;
+    return s;
 }
 
 void child_go(struct child *child, const uint16_t *ports, size_t n)
@@ -183,7 +199,8 @@ static bool has_ended(const struct child *child, int *status)
         return true;
     /* Stopped from the keyboard: stop dibs as well, because the shell waits for it and continues both.
      * SIGSTOP concerns the command alone; its sender does not know of dibs. */
-    if (WSTOPSIG(*status) == SIGTSTP || WSTOPSIG(*status) == SIGTTIN || WSTOPSIG(*status) == SIGTTOU)
+    if (child->is_dibs || WSTOPSIG(*status) == SIGTSTP || WSTOPSIG(*status) == SIGTTIN ||
+        WSTOPSIG(*status) == SIGTTOU)
         (void) kill(getpid(), SIGSTOP);
     return false;
 }

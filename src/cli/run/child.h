@@ -4,6 +4,7 @@
 /* The child process of `dibs run`. It is forked before its ports are claimed, so that it can be their
  * holder, and executes the command when it gets them. */
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -18,6 +19,7 @@ struct child_signals {
 };
 
 struct child;
+struct run_as;
 struct child_plan {
     const char *name; /* process name while it waits */
     size_t n_ports;
@@ -27,16 +29,20 @@ struct child_plan {
     /* Children started before this one, which closes their pipes so that they see the end of dibs. */
     const struct child *others;
     size_t n_others;
+    struct run_as *as; /* the command's numbers (cli/run/as.h); NULL: none */
 };
 
 struct child {
     pid_t pid;   /* 0: none */
     int go;      /* write end for the ports; when closed, the child ends unless it has executed the command */
     int outcome; /* read end for the errno of a failed exec */
+    bool is_dibs; /* it is dibs itself, so dibs stops whenever it does */
 };
 
 /* Block the forwarded signals for the rest of this process's life. Call it once, before the first child. */
 dibs_status child_prepare(struct child_signals *out, dibs_err *err);
+/* In a new process: undo it. Pending signals are delivered here. */
+void child_restore(const struct child_signals *before);
 dibs_status child_start(const struct child_plan *plan, const struct child_signals *signals, struct child *out,
                         dibs_err *err);
 /* Send the child its ports. child_wait() notices a child that is gone already. */

@@ -11,6 +11,7 @@
 #include "cli/claim_options.h"
 #include "cli/run/launch.h"
 #include "cli/target.h"
+#include "net/bindings.h"
 #include "workload/workload.h"
 
 #include "base/banned.h"
@@ -26,16 +27,15 @@ struct want {
 struct command {
     struct launch_claims claims;
     struct want *wants;
+    struct run_as_port *as; /* parallel; zero for a port of -p */
     dibs_ranges ranges;
 };
 
-/* Read NAME or NAME=PORT. */
-static dibs_status want_from(struct command *command, size_t i, const char *text, dibs_err *err)
+/* Read the name, the first `len` bytes of the option's value. */
+static dibs_status name_from(struct command *command, size_t i, const char *text, size_t len, dibs_err *err)
 {
     struct want *want = &command->wants[i];
     dibs_request *request = &command->claims.requests[i];
-    const char *equals = strrchr(text, '=');
-    size_t len = equals ? (size_t) (equals - text) : strlen(text);
     const char *rest = NULL; /* the name without its group */
 
     if (!len || len >= sizeof want->typed)
@@ -43,10 +43,6 @@ static dibs_status want_from(struct command *command, size_t i, const char *text
                        len ? "too long" : "empty");
     memcpy(want->typed, text, len);
     dibs_status s = cli_claim_name(command->claims.cli, want->typed, want->name, &request->project, err);
-    if (!s && equals) {
-        request->mode = DIBS_REQUIRED;
-        s = dibs_port_parse(equals + 1, &request->port, err);
-    }
     if (!s)
         s = cli_after_group(command->claims.cli, want->typed, &rest, err);
     if (s)
@@ -61,12 +57,57 @@ static dibs_status want_from(struct command *command, size_t i, const char *text
         if (!strcmp(command->wants[k].variable, want->variable))
             return err_set(err, DIBS_INVALID, "run: '%s' and '%s' would both be $%s", command->wants[k].typed,
                            want->typed, want->variable);
-        if (equals && command->claims.requests[k].mode == DIBS_REQUIRED &&
-            command->claims.requests[k].port == request->port)
-            return err_set(err, DIBS_INVALID, "run: '%s' and '%s' cannot both have port %u",
-                           command->wants[k].typed, want->typed, request->port);
     }
     return DIBS_OK;
+}
+
+/* Read NAME or NAME=PORT of -p. */
+static dibs_status want_from(struct command *command, size_t i, const char *text, dibs_err *err)
+{
+    dibs_request *request = &command->claims.requests[i];
+    const char *equals = strrchr(text, '=');
+    dibs_status s = name_from(command, i, text, equals ? (size_t) (equals - text) : strlen(text), err);
+
+    if (s || !equals)
+        return s;
+    request->mode = DIBS_REQUIRED;
+    s = dibs_port_parse(equals + 1, &request->port, err);
+    for (size_t k = 0; k < i && !s; k++)
+        if (command->claims.requests[k].mode == DIBS_REQUIRED &&
+            command->claims.requests[k].port == request->port)
+            s = err_set(err, DIBS_INVALID, "run: '%s' and '%s' cannot both have port %u",
+                        command->wants[k].typed, command->wants[i].typed, request->port);
+    return s;
+}
+
+/* Read [NAME=]PORT[/PROTOCOL] of --as. The claim has the protocols that are given here. */
+static dibs_status as_from(struct command *command, size_t i, const char *text, dibs_err *err)
+{
+    struct cli *cli = command->claims.cli;
+    dibs_request *request = &command->claims.requests[i];
+    struct run_as_port *as = &command->as[i];
+    dibs_proto protos[2];
+    size_t n = 0;
+    size_t name = 0;
+    dibs_status s = run_as_parse(text, &name, as, err);
+
+    if (!s && (name || strchr(text, '=')))
+        s = name_from(command, i, text, name, err);
+    for (size_t k = 0; k < i && !s; k++)
+        if (command->as[k].inside == as->inside)
+            s = err_set(err, DIBS_INVALID, "run: --as %u is given twice; for both protocols write %u/tcp+udp",
+                        as->inside, as->inside);
+    if (s)
+        return s;
+    if (as->has_tcp)
+        protos[n++] = DIBS_TCP;
+    if (as->has_udp)
+        protos[n++] = DIBS_UDP;
+    const char *address = cli_value(cli, "address");
+    request->n_bindings = 0;
+    for (size_t k = 1; !s && (k == 1 || address); address = cli_value_at(cli, "address", k++))
+        s = bindings_add(address ? address : "*", protos, n, request->bindings, &request->n_bindings, err);
+    return s;
 }
 
 static dibs_status plan(struct command *command, dibs_err *err)
@@ -78,14 +119,18 @@ static dibs_status plan(struct command *command, dibs_err *err)
         return s;
     for (size_t i = 0; i < command->claims.n; i++)
         command->claims.requests[i] = like;
-    for (size_t i = 0; !s && cli_value_at(command->claims.cli, "port", i); i++)
-        s = want_from(command, i, cli_value_at(command->claims.cli, "port", i), err);
+    size_t n = 0;
+    for (size_t i = 0; !s && cli_value_at(command->claims.cli, "port", i); i++, n++)
+        s = want_from(command, n, cli_value_at(command->claims.cli, "port", i), err);
+    for (size_t i = 0; !s && cli_value_at(command->claims.cli, "as", i); i++, n++)
+        s = as_from(command, n, cli_value_at(command->claims.cli, "as", i), err);
     return s;
 }
 
 /* ---- in the child ---- */
 
-/* Set the variables. DIBS_PORTS is "web=20001 api=20002"; a port without a name is only the number. */
+/* Set the variables to the numbers that the command knows. DIBS_PORTS is "web=20001 api=20002"; a port
+ * without a name is only the number. */
 static void set_words(struct launch *launch, const uint16_t *ports)
 {
     const struct command *command = launch->ctx;
@@ -95,16 +140,17 @@ static void set_words(struct launch *launch, const uint16_t *ports)
         const struct want *want = &command->wants[i];
         char variable[32];
         char word[sizeof want->typed + 16];
+        uint16_t port = launch_inside(launch, i, ports[i]);
 
         (void) snprintf(variable, sizeof variable, "PORT%zu", i);
-        launch_set_port(launch, variable, NULL, ports[i]);
+        launch_set_port(launch, variable, NULL, port);
         if (want->variable[0])
-            launch_set_port(launch, want->variable, want->typed, ports[i]);
+            launch_set_port(launch, want->variable, want->typed, port);
         (void) snprintf(word, sizeof word, "%s%s%s%u", i ? " " : "", want->typed, want->typed[0] ? "=" : "",
-                        ports[i]);
+                        port);
         bytes_add_text(&list, word);
     }
-    launch_set_port(launch, "PORT", "PORT", ports[0]);
+    launch_set_port(launch, "PORT", "PORT", launch_inside(launch, 0, ports[0]));
     bytes_add(&list, "", 1);
     if (list.is_lost)
         launch->failed = ENOMEM;
@@ -114,26 +160,53 @@ static void set_words(struct launch *launch, const uint16_t *ports)
 
 /* ---- in dibs ---- */
 
+/* Split dibs into two processes if --as is given. */
+static dibs_status begin_as(struct cli *cli, const struct command *command, bool *is_first, dibs_err *err)
+{
+    const char *way = cli_value(cli, "as-by");
+    bool has_udp = false;
+
+    *is_first = false;
+    if (way && strcmp(way, "seccomp") != 0)
+        return err_set(err, DIBS_INVALID, "run: --as-by %.32s: there is only seccomp", way);
+    if (!cli_has(cli, "as"))
+        return DIBS_OK;
+    for (size_t i = 0; i < command->claims.n; i++)
+        has_udp = has_udp || command->as[i].has_udp;
+    dibs_status s = run_as_check(cli->argv[0], err);
+    return s ? s : run_as_begin(cli, has_udp, is_first, err);
+}
+
 dibs_status run_command(struct cli *cli, dibs_err *err)
 {
     size_t n = 0;
+    size_t n_as = 0;
+    bool is_first = false;
 
     while (cli_value_at(cli, "port", n))
         n++;
-    n = n ? n : 1; /* without -p: one port without a name */
+    while (cli_value_at(cli, "as", n_as))
+        n_as++;
+    n = n + n_as ? n + n_as : 1; /* without -p and --as: one port without a name */
     AUTO(free_auto) struct want *wants = calloc(n, sizeof *wants);
     AUTO(free_auto) dibs_request *requests = calloc(n, sizeof *requests);
     AUTO(free_auto) dibs_claim *claims = calloc(n, sizeof *claims);
+    AUTO(free_auto) struct run_as_port *as = calloc(n, sizeof *as);
     struct command command = {
         .claims = { .cli = cli, .requests = requests, .claims = claims, .n = n },
         .wants = wants,
+        .as = as,
     };
-    struct launch launch = { .argv = cli->argv, .n = n, .set_words = set_words, .ctx = &command };
+    struct launch launch = {
+        .argv = cli->argv, .n = n, .set_words = set_words, .ctx = &command, .as = n_as ? as : NULL
+    };
 
-    if (!wants || !requests || !claims)
+    if (!wants || !requests || !claims || !as)
         return err_set(err, DIBS_FAILURE, "out of memory");
     dibs_status s = plan(&command, err);
     dibs_close(cli->handle); /* a full name was looked up: the ledger must not be open in the child */
     cli->handle = NULL;
-    return s ? s : launch_run(&launch, &command.claims, err);
+    if (!s)
+        s = begin_as(cli, &command, &is_first, err);
+    return s || is_first ? s : launch_run(&launch, &command.claims, err);
 }

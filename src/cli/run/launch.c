@@ -53,10 +53,17 @@ void launch_set_port(struct launch *launch, const char *variable, const char *pl
     launch_set(launch, variable, placeholder, text);
 }
 
+uint16_t launch_inside(const struct launch *launch, size_t i, uint16_t port)
+{
+    return launch->as && launch->as[i].inside ? launch->as[i].inside : port;
+}
+
 int launch_exec(void *ctx, const uint16_t *ports)
 {
     struct launch *launch = ctx;
 
+    if (launch->as && !run_as_set_outside(launch->as, ports, launch->n))
+        return errno;
     launch->set_words(launch, ports);
     if (launch->failed)
         return launch->failed;
@@ -182,14 +189,25 @@ static dibs_status claim_for(const struct launch *launch, const struct launch_cl
     return s ? s : launch_claim(claims, err);
 }
 
+/* Start the notifier. The command has to wait until it serves. */
+static dibs_status serve_as(const struct launch *launch, const struct launch_claims *claims,
+                            const uint16_t *ports, dibs_err *err)
+{
+    dibs_status s = run_as_number(claims->cli, 0, launch->as, ports, launch->n, err);
+
+    return s ? s : run_as_serve(claims->cli->as, err);
+}
+
 dibs_status launch_run(struct launch *launch, const struct launch_claims *claims, dibs_err *err)
 {
     AUTO(free_auto) uint16_t *ports = calloc(launch->n + 1, sizeof *ports);
     struct child child = { .pid = 0, .go = -1, .outcome = -1 };
     struct child_signals signals;
-    struct child_plan plan = {
-        .name = launch_name(launch), .n_ports = launch->n, .exec = launch_exec, .ctx = launch
-    };
+    struct child_plan plan = { .name = launch_name(launch),
+                               .n_ports = launch->n,
+                               .exec = launch_exec,
+                               .ctx = launch,
+                               .as = claims->cli->as };
     int failed = 0;
 
     if (!ports)
@@ -207,6 +225,13 @@ dibs_status launch_run(struct launch *launch, const struct launch_claims *claims
     for (size_t i = 0; i < launch->n; i++)
         ports[i] = claims->claims[i].port;
     cli_note_claims(claims->cli, claims->claims, launch->n);
+    if (launch->as)
+        s = serve_as(launch, claims, ports, err);
+    if (s) {
+        launch_release(claims, false);
+        child_cancel(&child);
+        return s;
+    }
     child_go(&child, ports, launch->n);
     int code = child_wait(&child, &signals, &failed);
     launch_release(claims, !failed);

@@ -3,6 +3,7 @@
 #define DIBS_CLI_RUN_LAUNCH_H
 /* A command of `dibs run` with its claims and its environment. */
 #include "cli/cli.h"
+#include "cli/run/as.h"
 #include "cli/run/child.h"
 
 struct launch {
@@ -13,12 +14,15 @@ struct launch {
     /* NULL, or called before anything is claimed. */
     dibs_status (*may_run)(struct cli *cli, void *ctx, dibs_err *err);
     void *ctx;
-    int failed; /* errno of launch_set() */
+    int failed;                   /* errno of launch_set() */
+    const struct run_as_port *as; /* with --as: what its ports are inside; parallel to them */
 };
 /* In the child: set an environment variable and fill "{placeholder}" in the arguments that have no text
  * filled in yet; both may be NULL. */
 void launch_set(struct launch *launch, const char *variable, const char *placeholder, const char *text);
 void launch_set_port(struct launch *launch, const char *variable, const char *placeholder, uint16_t port);
+/* Return the number by which the command knows its i-th port. */
+uint16_t launch_inside(const struct launch *launch, size_t i, uint16_t port);
 /* In the child: set environment and arguments, then exec `ctx`, the launch. Returns errno only on failure. */
 int launch_exec(void *ctx, const uint16_t *ports);
 /* Return the command's name for claims: "node" for "/usr/bin/node". */

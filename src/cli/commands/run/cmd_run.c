@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 
-static dibs_status run(struct cli *cli, dibs_err *err)
+static dibs_status run_any(struct cli *cli, dibs_err *err)
 {
     bool is_role = false;
     dibs_status s = DIBS_OK;
@@ -28,6 +28,14 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     return run_command(cli, err);
 }
 
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    dibs_status s = run_any(cli, err);
+
+    run_as_end(cli, s);
+    return s;
+}
+
 static const struct cli_opt opts[] = {
     { .name = "port",
       .letter = 'p',
@@ -35,6 +43,14 @@ static const struct cli_opt opts[] = {
       .help = "a port with this name, or this very port; may be repeated",
       .words = ":names",
       .is_repeatable = true },
+    { .name = "as",
+      .arg = "[NAME=]PORT[/PROTO]",
+      .help = "the command uses this number, and really a claimed port; may be repeated",
+      .is_repeatable = true },
+    { .name = "as-by",
+      .arg = "WAY",
+      .help = "how --as works: seccomp, which needs neither rights nor a daemon",
+      .words = "seccomp" },
     CLI_REQUEST_OPTS,
     { .name = "all", .help = "run every role of the manifest that has a command" },
     { .name = "keep", .help = "the claims stay when the command has ended" },
@@ -61,6 +77,11 @@ const struct cli_cmd cmd_run = {
                "WEB_PORT is that of the name 'web', DIBS_PORTS lists names and ports. {web} in\n"
                "an argument becomes the port of 'web', {PORT} the first; ${PORT} stays for a\n"
                "shell to fill.\n"
+               "\n"
+               "With --as 3000 COMMAND and its processes use port 3000 among themselves, and\n"
+               "really a claimed port, so that several of them can run at once. PORT is then\n"
+               "3000, and DIBS_OUTSIDE_PORT_3000 the port for all others. --as web=3000 names\n"
+               "the claim, --as 53/udp is for datagrams.\n"
                "\n"
                "COMMAND holds the claims: they end with it, and ending dibs frees nothing.\n"
                "Signals are forwarded. The exit code is that of COMMAND, 128 and the number of\n"

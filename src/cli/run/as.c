@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/run/as.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "cli/file.h"
+#include "cli/run/child.h"
+#include "net/proto.h"
+
+#include "base/banned.h"
+
+struct run_as {
+    struct as_filter *filter;
+    struct as_tree *trees; /* one for each command that was started */
+    size_t n;
+    struct as_notifier *notifier;
+    int met[2];   /* the new process writes its listener, or a negative errno */
+    int first;    /* write end for the first process: exit code + 1 */
+    bool is_init; /* orphans of the commands are our children */
+};
+
+/* ---- what is asked for ---- */
+
+dibs_status run_as_parse(const char *text, size_t *name_size, struct run_as_port *out, dibs_err *err)
+{
+    const char *equals = strrchr(text, '=');
+    const char *slash = strrchr(equals ? equals : text, '/');
+    const char *number = equals ? equals + 1 : text;
+    size_t len = slash ? (size_t) (slash - number) : strlen(number);
+    dibs_proto protos[PROTO_LIST_MAX] = { DIBS_TCP };
+    size_t n = 1;
+    char digits[8] = "";
+    struct run_as_port port = { .is_own = true };
+
+    if (len < sizeof digits)
+        memcpy(digits, number, len);
+    dibs_status s = dibs_port_parse(len < sizeof digits ? digits : number, &port.inside, err);
+    if (!s && slash)
+        s = proto_list(slash + 1, protos, &n, err);
+    for (size_t i = 0; i < n && !s; i++) {
+        port.has_tcp = port.has_tcp || protos[i] == DIBS_TCP;
+        port.has_udp = port.has_udp || protos[i] == DIBS_UDP;
+        if (protos[i] != DIBS_TCP && protos[i] != DIBS_UDP)
+            s = err_set(err, DIBS_INVALID, "run: --as %.64s: only tcp and udp have numbers inside", text);
+    }
+    if (s)
+        return s;
+    *name_size = equals ? (size_t) (equals - text) : 0;
+    *out = port;
+    return DIBS_OK;
+}
+
+/* Find the file of a command as execvp() does; false: none. */
+static bool find_program(const char *command, char *out, size_t size)
+{
+    const char *path = getenv("PATH");
+
+    if (strchr(command, '/'))
+        return (size_t) snprintf(out, size, "%s", command) < size;
+    for (const char *at = path ? path : "/bin:/usr/bin"; *at;) {
+        size_t len = strcspn(at, ":");
+
+        if ((size_t) snprintf(out, size, "%.*s/%s", (int) len, at, command) < size && access(out, X_OK) == 0)
+            return true;
+        at += len + (at[len] == ':');
+    }
+    return false;
+}
+
+dibs_status run_as_check(const char *command, dibs_err *err)
+{
+    static const char *const engines[] = { "docker", "docker-compose", "podman", "podman-compose",
+                                           "nerdctl" };
+    const char *slash = strrchr(command, '/');
+    char path[4096];
+    struct stat file = { 0 };
+
+    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
+        if (strcmp(slash ? slash + 1 : command, engines[i]) == 0)
+            cli_warn("--as does not reach into containers: their engine binds a published port (-p), not a "
+                     "process of '%s'",
+                     command);
+    if (geteuid() == 0 || !find_program(command, path, sizeof path) || stat(path, &file))
+        return DIBS_OK;
+    if ((file.st_mode & S_ISUID) || (file.st_mode & S_ISGID) ||
+        getxattr(path, "security.capability", NULL, 0) > 0)
+        return err_set(err, DIBS_INVALID,
+                       "run: %s gets rights when it starts (setuid, setgid or capabilities), and --as "
+                       "takes that away from a command (no_new_privs): start what it would run",
+                       path);
+    return DIBS_OK;
+}
+
+/* ---- the first process ---- */
+
+/* Forward signals and wait for the second process, or for the exit code that it hands over. */
+static void wait_for_second(struct cli *cli, struct child *second, const struct child_signals *signals)
+{
+    int code_and_1 = 0;
+    int code = child_wait(second, signals, &code_and_1);
+
+    if (!code_and_1 && code == 128 + SIGKILL)
+        cli_warn("the process that gives the command its port numbers was killed. The command runs on, but "
+                 "its bind and connect fail with 'Function not implemented': restart it");
+    cli->exit_code = code_and_1 ? code_and_1 - 1 : code;
+    fd_auto(&second->outcome);
+}
+
+/* Fork. The first process stays here until the second one has ended or has handed over its exit code. */
+static dibs_status split(struct cli *cli, struct run_as *as, bool *is_first, dibs_err *err)
+{
+    struct child second = { .go = -1, .outcome = -1, .is_dibs = true };
+    struct child_signals signals;
+    int outcome[2];
+
+    if (pipe2(outcome, O_CLOEXEC))
+        return err_os(err, DIBS_FAILURE, errno, "run: cannot make a pipe");
+    dibs_status s = child_prepare(&signals, err);
+    (void) fflush(NULL);
+    second.pid = s ? -1 : fork();
+    if (second.pid < 0) {
+        (void) close(outcome[0]);
+        (void) close(outcome[1]);
+        return s ? s : err_os(err, DIBS_FAILURE, errno, "run: cannot start a process");
+    }
+    *is_first = second.pid > 0;
+    (void) close(outcome[*is_first ? 1 : 0]);
+    if (*is_first) {
+        second.outcome = outcome[0];
+        wait_for_second(cli, &second, &signals);
+        return DIBS_OK;
+    }
+    child_restore(&signals);
+    as->first = outcome[1];
+    as->is_init = as_needs_descendants() && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0;
+    return DIBS_OK;
+}
+
+dibs_status run_as_begin(struct cli *cli, bool has_udp, bool *is_first, dibs_err *err)
+{
+    AUTO(free_auto) struct run_as *as = calloc(1, sizeof *as);
+
+    *is_first = false;
+    if (!as)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    *as = (struct run_as){ .met = { -1, -1 }, .first = -1 };
+    dibs_status s = as_filter_make(has_udp, &as->filter, err);
+    if (!s)
+        s = split(cli, as, is_first, err);
+    if (s || *is_first)
+        as_filter_free(as->filter);
+    else
+        cli->as = TAKE(as);
+    return s;
+}
+
+/* ---- the second process ---- */
+
+/* Leave the terminal and the caller's pipes: nothing that the caller waits for may depend on us. */
+static void detach(void)
+{
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    for (int fd = 0; fd <= 2 && nothing >= 0; fd++)
+        (void) dup2(nothing, fd);
+    (void) setsid();
+}
+
+static void run_as_free(struct run_as *as)
+{
+    for (size_t i = 0; i < as->n; i++) {
+        fd_auto(&as->trees[i].listener);
+        free(as->trees[i].numbers);
+    }
+    free(as->trees);
+    as_filter_free(as->filter);
+    fd_auto(&as->first);
+    free(as);
+}
+
+void run_as_end(struct cli *cli, dibs_status status)
+{
+    struct run_as *as = cli->as;
+
+    if (!as)
+        return;
+    if (!status && as->notifier) {
+        int code_and_1 = cli->exit_code + 1;
+
+        dibs_close(cli->handle);
+        cli->handle = NULL;
+        (void) cli_write_all(as->first, &code_and_1, sizeof code_and_1);
+        (void) kill(getppid(), SIGCHLD); /* the first process waits for it */
+        detach();
+        while (as->is_init && (waitpid(-1, NULL, 0) > 0 || errno == EINTR))
+            ;
+        as_notifier_finish(as->notifier);
+    }
+    /* After a failure the commands may still end, and the notifier with them: it uses the trees. */
+    if (!as->notifier || !status)
+        run_as_free(as);
+    cli->as = NULL;
+}
+
+dibs_status run_as_before(struct run_as *as, dibs_err *err)
+{
+    struct as_tree *more = reallocarray(as->trees, as->n + 1, sizeof *more);
+
+    if (!more)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    as->trees = more;
+    as->trees[as->n] = (struct as_tree){ .listener = -1 };
+    return pipe2(as->met, O_CLOEXEC) ? err_os(err, DIBS_FAILURE, errno, "run: cannot make a pipe") : DIBS_OK;
+}
+
+void run_as_enter(struct run_as *as)
+{
+    int listener = as_filter_load(as->filter);
+
+    (void) cli_write_all(as->met[1], &listener, sizeof listener);
+    if (listener < 0)
+        _exit(1);
+}
+
+dibs_status run_as_meet(struct run_as *as, pid_t pid, dibs_err *err)
+{
+    AUTO(fd_auto) int from = as->met[0];
+    int listener = -EPIPE;
+
+    (void) close(as->met[1]);
+    as->met[0] = as->met[1] = -1;
+    while (read(from, &listener, sizeof listener) < 0 && errno == EINTR)
+        ;
+    if (listener >= 0)
+        listener = as_borrow(pid, listener);
+    if (listener < 0)
+        return err_os(err, DIBS_FAILURE, -listener, "run: --as cannot work here: %s",
+                      as_filter_why(-listener));
+    as->trees[as->n++].listener = listener;
+    return DIBS_OK;
+}
+
+bool run_as_set_outside(const struct run_as_port *ports, const uint16_t *outside, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char variable[40];
+        char text[8];
+
+        if (!ports[i].inside)
+            continue;
+        (void) snprintf(variable, sizeof variable, "DIBS_OUTSIDE_PORT_%u", ports[i].inside);
+        (void) snprintf(text, sizeof text, "%u", outside[i]);
+        if (setenv(variable, text, 1))
+            return false;
+    }
+    return true;
+}
+
+static void add_number(struct as_tree *tree, dibs_proto proto, const struct run_as_port *port,
+                       uint16_t outside)
+{
+    tree->numbers[tree->n++] = (struct as_number){
+        .proto = proto, .inside = port->inside, .outside = outside, .is_own = port->is_own
+    };
+}
+
+dibs_status run_as_number(struct cli *cli, size_t which, const struct run_as_port *ports,
+                          const uint16_t *outside, size_t n, dibs_err *err)
+{
+    struct as_tree *tree = &cli->as->trees[which];
+
+    tree->numbers = calloc(2 * n + 1, sizeof *tree->numbers);
+    if (!tree->numbers)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        if (!ports[i].inside)
+            continue;
+        if (ports[i].has_tcp)
+            add_number(tree, DIBS_TCP, &ports[i], outside[i]);
+        if (ports[i].has_udp)
+            add_number(tree, DIBS_UDP, &ports[i], outside[i]);
+        if (ports[i].is_own)
+            cli_note(cli, "port %u of the command is %u outside", ports[i].inside, outside[i]);
+    }
+    return DIBS_OK;
+}
+
+dibs_status run_as_serve(struct run_as *as, dibs_err *err)
+{
+    return as_notifier_start(as->trees, as->n, &as->notifier, err);
+}

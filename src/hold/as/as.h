@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_HOLD_AS_AS_H
+#define DIBS_HOLD_AS_AS_H
+/* Let the processes of a command use port numbers of their own (`dibs run --as 3000`), without privileges.
+ *
+ * The command's first process loads a seccomp filter before exec; its descendants inherit it. The kernel then
+ * reports each call that contains a port number to a notifier in dibs, which makes the call on the program's
+ * own socket with the claimed port, or lets the kernel continue it. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "dibs/net.h"
+
+/* A manifest's roles see each other's numbers; a person does not write more of them. */
+#define AS_NUMBERS_MAX 256
+
+/* One port number of a tree of processes. */
+struct as_number {
+    dibs_proto proto;
+    uint16_t inside;  /* what the processes see */
+    uint16_t outside; /* what the kernel sees: the claimed port */
+    bool is_own;      /* false: another tree binds it; this one can only connect to it */
+};
+
+/* ---- the filter ---- */
+struct as_filter;
+/* Make the filter; calls that only datagrams need are reported with `has_udp`. FAILURE: libseccomp cannot. */
+dibs_status as_filter_make(bool has_udp, struct as_filter **out, dibs_err *err);
+void as_filter_free(struct as_filter *filter); /* NULL is fine */
+/* Load it into this process, the later command. Returns the listener for the notifier, or a negative errno:
+ * EBUSY when another notifier already serves the process. From then on only calls that the filter does not
+ * report may be made until a notifier serves the listener. Without CAP_SYS_ADMIN setuid programs gain no
+ * rights any more. */
+int as_filter_load(const struct as_filter *filter);
+/* Return why this errno came from as_filter_load(). */
+const char *as_filter_why(int code);
+/* Must the processes be descendants of the notifier for it to reach their sockets (Yama)? */
+bool as_needs_descendants(void);
+/* Get the process's file descriptor `fd`; a negative errno when this process may not. */
+int as_borrow(pid_t pid, int fd);
+
+/* ---- the notifier ---- */
+/* A tree of processes with one filter. */
+struct as_tree {
+    int listener; /* owned by the notifier once it has started; -1: none */
+    struct as_number *numbers;
+    size_t n;
+};
+
+struct as_notifier;
+/* Serve these trees in a thread of its own, with all signals blocked, until they have ended. The numbers stay
+ * the caller's, and must stay as long as the notifier. */
+dibs_status as_notifier_start(struct as_tree *trees, size_t n, struct as_notifier **out, dibs_err *err);
+/* Is any tree still alive? */
+bool as_notifier_serves(const struct as_notifier *notifier);
+/* Wait until all trees have ended, and free it. NULL is fine. */
+void as_notifier_finish(struct as_notifier *notifier);
+#endif

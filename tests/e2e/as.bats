@@ -1,0 +1,209 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
+# dibs run --as: the command believes that it uses a number, and really uses its claim. The kernel's way that is
+# tested: DIBS_TEST_AS=seccomp (the default) or bpf.
+load ../support/dibs
+load ../cli/cli
+
+WAY=${DIBS_TEST_AS:-seccomp}
+CALLS="own_server families both_families refusals untouched non_blocking signals waiting_connect threads vfork
+    reuse_port old_calls"
+
+setup_file() {
+    local flags=()
+    [ "${DIBS_TEST_STATIC:-}" != yes ] || flags=(-static)
+    # shellcheck disable=SC2086 # a compiler can be several words
+    ${CC:-cc} -O1 -D_GNU_SOURCE -pthread "${flags[@]}" -o "$BATS_FILE_TMPDIR/calls" \
+        "$BATS_TEST_DIRNAME/../support/as_calls.c" 2>&1 | grep -v 'statically linked' || true
+    chmod -R a+rX "$BATS_FILE_TMPDIR"
+}
+setup() {
+    dibs_setup
+    CALL=$BATS_FILE_TMPDIR/calls
+}
+teardown() {
+    local pid
+    while read -r pid; do if kill -TERM "$pid" 2>/dev/null; then wait "$pid" || true; fi; done <"$T/started"
+    # What notified for a command has ended with the command's last process.
+    wait_until 10 none_left
+    [ -z "${USERS:-}" ] || rm -rf "$USERS"
+    dibs_teardown
+}
+none_left() {
+    # (grep itself must not have the variable)
+    not env -u DIBS_LEDGER grep -lzxF "DIBS_LEDGER=$DIBS_LEDGER" /proc/[0-9]*/environ 2>/dev/null
+}
+
+# user COMMAND...: captures a command of another user, with a ledger of its own.
+user() {
+    USERS=${USERS:-$(mktemp -d "${TMPDIR:-/tmp}/dibs-as.XXXXXX")}
+    chmod 0777 "$USERS"
+    capture setpriv --reuid=65534 --regid=65534 --clear-groups env HOME="$USERS" XDG_STATE_HOME="$USERS" \
+        XDG_CONFIG_HOME="$USERS" DIBS_LEDGER="sqlite:$USERS/ledger.db" timeout 60 "$@"
+}
+
+as() { # as OPTIONS -- COMMAND: dibs run with the way that is tested
+    dibs run --as-by "$WAY" "$@"
+}
+starts() { # starts OPTIONS -- COMMAND: the same in the background; dibs itself is $STARTED
+    start "$DIBS" run --as-by "$WAY" "$@" 2>"$T/noted"
+}
+outside() { # outside NUMBER: the port that the note names
+    sed -n "s/.*port $1 of the command is \([0-9]*\) outside.*/\1/p" "$T/noted"
+}
+serves() { # serves PORT: does the test's server answer here, outside of its tree?
+    [ "$(timeout 5 bash -c "exec 5<>/dev/tcp/127.0.0.1/$1; cat <&5" 2>/dev/null)" = served ]
+}
+held_ports() {
+    [ "$(dibs ls --all --json | python3 -c 'import json, sys; print(len(json.load(sys.stdin)))')" -eq "$1" ]
+}
+
+@test "a program uses its number in every way that it has without dibs" {
+    for name in $CALLS; do
+        capture as -q --as 3000 -- "$CALL" "$name" 3000
+        [ "$code" -eq 0 ] || [ "$code" -eq 77 ] || complain "$name"
+        [ -z "$errs" ] || complain "$name"
+    done
+}
+
+@test "it works without privileges" {
+    needs_root
+    cd / && user true
+    cp "$CALL" "$USERS/calls"
+    for name in own_server families non_blocking threads; do
+        user "$DIBS" -q run --as-by "$WAY" --as 80 -- "$USERS/calls" "$name" 80
+        [ "$code" -eq 0 ] || complain "$name"
+        [ -z "$errs" ] || complain "$name"
+    done
+}
+
+@test "the number inside is in the environment and the arguments, the one outside in a note and a variable" {
+    capture as --as web=3000 --as 5432 -- sh -c 'echo "$PORT $PORT0 $PORT1 $WEB_PORT $DIBS_PORTS $*"
+        echo "$DIBS_OUTSIDE_PORT_3000 $DIBS_OUTSIDE_PORT_5432"' sh '{PORT}' '{web}'
+    [ "$code" -eq 0 ] || complain "it failed"
+    [ "${out%%$'\n'*}" = "3000 3000 5432 3000 web=3000 5432 3000 3000" ]
+    read -r web db <<<"${out##*$'\n'}"
+    [[ $errs = *"port 3000 of the command is $web outside"*"port 5432 of the command is $db outside"* ]]
+    [ "$web" -ge 20000 ] && [ "$db" -ge 20000 ] && [ "$web" -ne "$db" ]
+    held_ports 0
+    ok run -p plain --as 3000 -- sh -c 'echo "$PORT $PORT1 $PLAIN_PORT"'
+    read -r first second plain <<<"$out"
+    [ "$first" = "$plain" ] && [ "$second" = 3000 ] && [ "$plain" -ge 20000 ]
+}
+
+@test "three servers with one number run at once, and each is reached from outside by its own" {
+    starts --as 3000 -- "$CALL" serve 3000
+    mv "$T/noted" "$T/noted.1"
+    starts --as 3000 -- "$CALL" serve 3000
+    mv "$T/noted" "$T/noted.2"
+    starts --as 3000 -- "$CALL" serve 3000
+    mv "$T/noted" "$T/noted.3"
+    wait_until 10 grep -q outside "$T/noted.1" && wait_until 10 grep -q outside "$T/noted.2"
+    wait_until 10 grep -q outside "$T/noted.3"
+    for i in 1 2 3; do
+        port=$(sed -n 's/.* is \([0-9]*\) outside.*/\1/p' "$T/noted.$i")
+        wait_until 10 serves "$port"
+        echo "$port"
+    done | sort -u >"$T/ports"
+    [ "$(wc -l <"$T/ports")" -eq 3 ]
+    not serves 3000
+}
+
+@test "wrong numbers and combinations are refused" {
+    refused 2 run --as 0 -- true
+    refused 2 run --as 65536 -- true
+    refused 2 run --as web -- true
+    refused 2 run --as 3000/sctp -- true
+    refused 2 run --as 3000/ -- true
+    refused 2 run --as =3000 -- true
+    refused 2 run --as 3000 --as 3000 -- true
+    says 'given twice'
+    refused 2 run --as a-b=3000 --as a/b=3001 -- true
+    refused 2 run --as-by magic --as 3000 -- true
+    refused 127 run -q --as 3000 -- no-such-command
+    held_ports 0
+}
+
+@test "the exit code and signals are the command's" {
+    capture as -q --as 3000 -- sh -c 'exit 7'
+    [ "$code" -eq 7 ]
+    capture as -q --as 3000 -- sh -c 'kill -USR1 $$'
+    [ "$code" -eq $((128 + $(kill -l USR1))) ]
+    starts --as 3000 -- sh -c 'trap "exit 3" TERM; echo ready; while :; do sleep 0.05; done' >"$T/said"
+    wait_until 10 grep -q ready "$T/said"
+    kill -TERM "$STARTED"
+    code=0
+    wait "$STARTED" || code=$?
+    [ "$code" -eq 3 ]
+    held_ports 0
+}
+
+@test "dibs that is killed leaves the command its number" {
+    starts --as 3000 -- sh -c "sleep 1; exec '$CALL' serve 3000"
+    wait_until 10 outside 3000
+    wait_until 10 grep -q outside "$T/noted"
+    port=$(outside 3000)
+    end_process "$STARTED"
+    wait_until 10 serves "$port" # it has bound its number after the death of dibs
+    ok ls --all --json
+    kill -KILL "$(value "d[0]['holder']['pid']")"
+    wait_until 10 held_ports 0
+}
+
+@test "what the command leaves running keeps the number, and nobody waits for it" {
+    began=$SECONDS
+    capture as --as 3000 -- sh -c "'$CALL' serve 3000 >/dev/null 2>&1 & echo \$! >'$T/left'"
+    [ "$code" -eq 0 ] || complain "it failed"
+    within 5 $began
+    port=${errs#* is }
+    wait_until 10 serves "${port%% *}"
+    kill -KILL "$(cat "$T/left")"
+}
+
+@test "when the notifier is killed, dibs says so and the command gets errors, and does not hang" {
+    [ "$WAY" = seccomp ] || skip "the kernel's programs need no notifier"
+    starts --as 3000 -- sh -c "echo ready; until [ -f '$T/killed' ]; do sleep 0.02; done
+        timeout 20 '$CALL' own_server 3000 2>'$T/failed'; echo \$? >'$T/code'" >"$T/said"
+    wait_until 10 grep -q ready "$T/said"
+    second=$(pgrep -P "$STARTED")
+    kill -KILL "$second"
+    code=0
+    wait "$STARTED" || code=$?
+    [ "$code" -eq 137 ]
+    grep -q 'Function not implemented' "$T/noted"
+    touch "$T/killed"
+    wait_until 10 test -s "$T/code"
+    [ "$(cat "$T/code")" -eq 1 ]
+    grep -q 'Function not implemented' "$T/failed"
+}
+
+@test "a second --as inside the first one fails clearly before its command starts" {
+    [ "$WAY" = seccomp ] || skip "the kernel's programs can be nested"
+    capture as -q --as 3000 -- "$DIBS" -q run --as-by seccomp --as 4000 -- touch "$T/ran"
+    [ "$code" -eq 1 ]
+    [[ $errs = *"runs under another 'dibs run --as'"* ]]
+    [ ! -e "$T/ran" ]
+    held_ports 0
+}
+
+@test "a command that --as takes its rights from is refused before it starts, and containers are warned of" {
+    needs_root
+    cd / && user true
+    cp /bin/true "$USERS/special"
+    chmod 4755 "$USERS/special"
+    user "$DIBS" -q run --as 80 -- "$USERS/special"
+    [ "$code" -eq 2 ] || complain "not refused"
+    [[ $errs = *no_new_privs* ]]
+    printf '#!/bin/sh\n' >"$USERS/docker"
+    chmod 0755 "$USERS/docker"
+    user "$DIBS" -q run --as 80 -- "$USERS/docker"
+    [ "$code" -eq 0 ] || complain "docker"
+    [[ $errs = *"does not reach into containers"* ]]
+}
+
+@test "processes in another network of their own have their own ports" {
+    needs_root
+    capture as -q --as 3000 -- unshare --net sh -c 'ip link set lo up && exec "$@"' sh "$CALL" own_server 3000
+    [ "$code" -eq 1 ]
+    [[ $errs = *kernel_listens* ]]
+}
