@@ -311,6 +311,26 @@ has_a_claim() {
     [ "$(held)" -eq 2 ]
 }
 
+# bats test_tags=unserved
+@test "INV-11: a release of many claims takes no longer than that of one" {
+    ok claim -n 6 leased
+    ok get kept
+    for targets in --all "leased kept"; do
+        lock_ledger
+        before=$(date +%s%N)
+        # shellcheck disable=SC2086 # words
+        try release $targets --timeout 1s
+        after=$(date +%s%N)
+        [ "$code" -eq 6 ] || complain "exit $code"
+        [ $(((after - before) / 1000000)) -lt 3500 ]
+        [ "$(grep -c 'is not confirmed, it ends with its lease' "$T/err")" -eq 6 ]
+        [ "$(grep -c 'release it again when the ledger answers' "$T/err")" -eq 1 ]
+        [ "$(grep -o 'release it again' "$T/err" | wc -l)" -eq 1 ]
+        unlock_ledger kept
+    done
+    [ "$(held)" -eq 7 ]
+}
+
 @test "INV-11: a release returns after one timeout when the daemon does not answer" {
     local daemon
     is_served || dibs_serve

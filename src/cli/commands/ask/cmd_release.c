@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/grow.h"
 #include "cli/claim_options.h"
@@ -18,13 +19,16 @@ struct target {
     dibs_claim claim; /* as found before; port 0: none */
 };
 
-/* All targets are tried: the first failure is the answer, the others are warnings. */
+/* All targets are tried until the deadline of one call: the first failure is the answer, the others are
+ * warnings. */
 struct release {
     struct cli *cli;
     struct cli_hosts hosts; /* n 0: this host */
     struct target *targets;
     size_t n_targets, max;
-    size_t n; /* claims that ended */
+    size_t n;         /* claims that ended */
+    int64_t until_ms; /* the deadline; 0: no release has been tried yet */
+    dibs_err silent;  /* why the ledger did not answer the last release; OK: it did */
     dibs_status status;
 };
 
@@ -184,16 +188,35 @@ static dibs_status not_released(const struct release *r, const dibs_claim *claim
     return DIBS_OK;
 }
 
+/* Try the release, unless the ledger has not answered the earlier ones within the time of one call (INV-11).
+ */
+static dibs_status try_release(struct release *r, struct target *target, size_t *n, dibs_err *err)
+{
+    dibs *handle = r->cli->handle;
+    const dibs_which *which = which_of(target);
+    unsigned flags = cli_has(r->cli, "force") ? DIBS_RELEASE_FORCE : 0;
+
+    if (r->until_ms == 0)
+        r->until_ms = clock_monotonic_ms() + dibs_settings_of(handle)->timeout_ms;
+    if (r->silent.code == DIBS_OK || clock_monotonic_ms() < r->until_ms) {
+        r->silent = (dibs_err){ 0 };
+        dibs_status s = r->hosts.n ? dibs_release_on_hosts(handle, which, r->hosts.at, r->hosts.n, n, err)
+                                   : dibs_claim_release(handle, which, flags, n, err);
+
+        if (s != DIBS_UNAVAILABLE)
+            return s;
+        r->silent = *err;
+    }
+    *err = r->silent;
+    return DIBS_UNAVAILABLE;
+}
+
 static void release_target(struct release *r, struct target *target, dibs_err *err)
 {
-    const dibs_which *which = which_of(target);
     const char *shown = target->typed ? target->typed : target->name;
-    unsigned flags = cli_has(r->cli, "force") ? DIBS_RELEASE_FORCE : 0;
     dibs_err own = { 0 };
     size_t n = 0;
-    dibs_status s = r->hosts.n
-                        ? dibs_release_on_hosts(r->cli->handle, which, r->hosts.at, r->hosts.n, &n, &own)
-                        : dibs_claim_release(r->cli->handle, which, flags, &n, &own);
+    dibs_status s = try_release(r, target, &n, &own);
 
     bool is_tried = s != DIBS_UNAVAILABLE;
     if (!is_tried)
@@ -342,7 +365,7 @@ static dibs_status release_whole(struct release *r, dibs_err *err)
     s = is_every_project(cli) ? dibs_claim_release(cli->handle, &mine, flags, &r->n, err)
                               : release_each(r, err);
     if (s == DIBS_UNAVAILABLE)
-        return unreachable(err);
+        return is_every_project(cli) ? unreachable(err) : s; /* each claim says it */
     if (!s && !is_asked)
         note_list(r);
     if (!s && is_listed)
