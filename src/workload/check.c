@@ -46,13 +46,14 @@ static void check_text(struct walk *w, struct workload_place place, const char *
     }
 }
 
-static void check_env(struct walk *w, struct workload_place place, const char *env)
+/* Check a variable; `what`: what it would be, "a port". */
+static void check_env(struct walk *w, struct workload_place place, const char *env, const char *what)
 {
     check_text(w, place, "env", env, WORKLOAD_ENV_MAX);
     if (is_good(w) && !workload_is_env_name(env))
         fault(w, place, "env '%.80s' is no name of a variable: letters, digits and '_', no digit first", env);
     if (is_good(w) && workload_env_danger(env))
-        fault(w, place, "env '%s' cannot be a port: %s reads that variable; choose another name", env,
+        fault(w, place, "env '%s' cannot be %s: %s reads that variable; choose another name", env, what,
               workload_env_danger(env));
 }
 
@@ -143,7 +144,7 @@ static void check_twice(struct walk *w, const struct workload_port *port)
 static void check_port(struct walk *w, const struct workload_port *port)
 {
     check_text(w, port->place, "name of a port", port->name, WORKLOAD_NAME_MAX);
-    check_env(w, port->place, port->env);
+    check_env(w, port->place, port->env, "a port");
     if (port->annotation)
         check_text(w, port->place, "annotation", port->annotation, WORKLOAD_ANNOTATION_MAX);
     if (!is_good(w))
@@ -227,7 +228,7 @@ static void check_reference(struct walk *w, const struct workload_reference *ref
 {
     bool is_twice = false;
 
-    check_env(w, reference->place, reference->env);
+    check_env(w, reference->place, reference->env, "a port");
     if (!is_good(w))
         return;
     for (size_t i = 0; i < w->component->n_ports; i++)
@@ -237,6 +238,32 @@ static void check_reference(struct walk *w, const struct workload_reference *ref
     if (is_twice)
         fault(w, reference->place, "env '%.80s' is there twice in one pod", reference->env);
     check_target(w, reference);
+}
+
+/* ---- variables ---- */
+
+static void check_variable(struct walk *w, const struct workload_variable *variable)
+{
+    const struct workload_component *component = w->component;
+    bool is_twice = false;
+
+    check_env(w, variable->place, variable->env, "set for a command");
+    for (size_t i = 0; i < component->n_ports; i++)
+        is_twice = is_twice || strcmp(component->ports[i].env, variable->env) == 0;
+    for (size_t i = 0; i < component->n_references; i++)
+        is_twice = is_twice || strcmp(component->references[i].env, variable->env) == 0;
+    for (const struct workload_variable *other = component->variables; other < variable; other++)
+        is_twice = is_twice || strcmp(other->env, variable->env) == 0;
+    if (is_twice)
+        fault(w, variable->place, "env '%.80s' is there twice in one pod", variable->env);
+    for (size_t i = 0; i < variable->n_pieces && is_good(w); i++) {
+        const struct workload_piece *piece = &variable->pieces[i];
+
+        if (!piece->text && piece->to.role)
+            check_target(w, &piece->to);
+        else if (piece->text)
+            check_text(w, variable->place, "text of a variable", piece->text, WORKLOAD_TEXT_MAX);
+    }
 }
 
 /* ---- group ---- */
@@ -250,6 +277,7 @@ static void check_component(struct walk *w)
         check_text(w, component->place, "name of a component", component->name, WORKLOAD_NAME_MAX);
     check_most(w, component->place, "ports", component->n_ports, WORKLOAD_PORTS_MAX);
     check_most(w, component->place, "references", component->n_references, WORKLOAD_REFERENCES_MAX);
+    check_most(w, component->place, "variables", component->n_variables, WORKLOAD_VARIABLES_MAX);
     for (const struct workload_component *other = w->role->components;
          is_good(w) && component->name && other < component; other++) {
         if (strcmp(other->name, component->name) == 0)
@@ -272,6 +300,8 @@ static void check_role(struct walk *w)
     if (is_good(w) && workload_role(w->group, role->name) != role)
         fault(w, role->place, "role '%.80s' is there twice", role->name);
     check_most(w, role->place, "instances", role->instances, WORKLOAD_INSTANCES_MAX);
+    if (role->cwd)
+        check_text(w, role->place, "cwd", role->cwd, WORKLOAD_TEXT_MAX);
     check_most(w, role->place, "components", role->n_components, WORKLOAD_COMPONENTS_MAX);
     for (size_t i = 0; is_good(w) && i < role->n_components; i++) {
         w->component = &role->components[i];
@@ -286,6 +316,8 @@ static void check_references(struct walk *w)
         w->component = &w->role->components[i];
         for (size_t k = 0; is_good(w) && k < w->component->n_references; k++)
             check_reference(w, &w->component->references[k]);
+        for (size_t k = 0; is_good(w) && k < w->component->n_variables; k++)
+            check_variable(w, &w->component->variables[k]);
     }
 }
 

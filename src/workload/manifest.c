@@ -58,7 +58,7 @@ static void read_command(struct manifest *m, const yaml_node *node, struct workl
 
 static void read_component(struct manifest *m, const yaml_node *node, struct workload_component *out)
 {
-    static const char *const keys[] = { "name", "size", "ports", "references", NULL };
+    static const char *const keys[] = { "name", "size", "ports", "references", "env", NULL };
 
     out->place = manifest_place(node);
     out->size = 1;
@@ -68,12 +68,24 @@ static void read_component(struct manifest *m, const yaml_node *node, struct wor
     manifest_number(m, node, "size", 0, WORKLOAD_INSTANCES_MAX, &out->size);
     manifest_ports(m, node, out);
     manifest_references(m, node, out);
+    manifest_variables(m, node, out);
+}
+
+/* Return the first of a component's keys that a role has; NULL: none. */
+static const yaml_node *key_of_component(const yaml_node *role)
+{
+    static const char *const keys[] = { "ports", "references", "env" };
+    const yaml_node *found = NULL;
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && !found; i++)
+        found = yaml_key(role, keys[i]);
+    return found;
 }
 
 /* Read the role's components, or the role itself as its only component. */
 static void read_components(struct manifest *m, const yaml_node *node, struct workload_role *out)
 {
-    const yaml_node *own = yaml_key(node, yaml_get(node, "ports") ? "ports" : "references");
+    const yaml_node *own = key_of_component(node);
     const yaml_node *list = manifest_list(m, node, "components", 1, WORKLOAD_COMPONENTS_MAX);
 
     if (list && own)
@@ -91,11 +103,13 @@ static void read_components(struct manifest *m, const yaml_node *node, struct wo
     out->components[0].place = out->place;
     manifest_ports(m, node, &out->components[0]);
     manifest_references(m, node, &out->components[0]);
+    manifest_variables(m, node, &out->components[0]);
 }
 
 static void read_role(struct manifest *m, const yaml_node *key, struct workload_role *out)
 {
-    static const char *const keys[] = { "instances", "ports", "references", "components", "command", NULL };
+    static const char *const keys[] = { "instances",  "ports", "references", "env",
+                                        "components", "cwd",   "command",    NULL };
     const yaml_node *node = yaml_follow(key->value);
 
     out->place = manifest_place(key);
@@ -104,6 +118,7 @@ static void read_role(struct manifest *m, const yaml_node *key, struct workload_
     manifest_map(m, node, "a role", keys);
     manifest_number(m, node, "instances", 0, WORKLOAD_INSTANCES_MAX, &out->instances);
     read_command(m, node, out);
+    manifest_directory(m, node, out);
     read_components(m, node, out);
 }
 

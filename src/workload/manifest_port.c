@@ -6,11 +6,11 @@
 
 #include "base/banned.h"
 
-static void count_parts(struct manifest *m, const yaml_node *list)
+void manifest_count_parts(struct manifest *m, const yaml_node *node, size_t n)
 {
-    m->n_parts += list->n;
+    m->n_parts += n;
     if (m->n_parts > WORKLOAD_PARTS_MAX)
-        manifest_fault(m, list, "more than %d ports and references", WORKLOAD_PARTS_MAX);
+        manifest_fault(m, node, "more than %d ports and references", WORKLOAD_PARTS_MAX);
 }
 
 static void read_scope(struct manifest *m, const yaml_node *node, struct workload_port *out)
@@ -110,7 +110,7 @@ void manifest_ports(struct manifest *m, const yaml_node *map, struct workload_co
 
     if (!list)
         return;
-    count_parts(m, list);
+    manifest_count_parts(m, list, list->n);
     out->ports = manifest_take(m, list->n * sizeof *out->ports);
     for (const yaml_node *item = list->first; m->faults.status == DIBS_OK && item; item = item->next)
         read_port(m, yaml_follow(item), &out->ports[out->n_ports++]);
@@ -161,7 +161,7 @@ void manifest_references(struct manifest *m, const yaml_node *map, struct worklo
 
     if (!list)
         return;
-    count_parts(m, list);
+    manifest_count_parts(m, list, list->n);
     out->references = manifest_take(m, list->n * sizeof *out->references);
     for (const yaml_node *item = list->first; m->faults.status == DIBS_OK && item; item = item->next)
         read_reference(m, yaml_follow(item), &out->references[out->n_references++]);

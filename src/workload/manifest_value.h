@@ -40,4 +40,11 @@ struct workload_place manifest_place(const yaml_node *node);
 /* ---- ports and references (manifest_port.c) ---- */
 void manifest_ports(struct manifest *m, const yaml_node *map, struct workload_component *out);
 void manifest_references(struct manifest *m, const yaml_node *map, struct workload_component *out);
+/* Add to the number of parts of the group, which is bounded. */
+void manifest_count_parts(struct manifest *m, const yaml_node *node, size_t n);
+
+/* ---- `env` and `cwd` (manifest_variable.c) ---- */
+/* Read the texts of `env`. The component's ports and references must have been read. */
+void manifest_variables(struct manifest *m, const yaml_node *map, struct workload_component *out);
+void manifest_directory(struct manifest *m, const yaml_node *map, struct workload_role *out);
 #endif

@@ -74,14 +74,19 @@ static dibs_status find_target(const struct workload_group *group, const struct 
                                const struct workload_reference *reference, struct workload_pod *out,
                                const struct workload_port **port, dibs_err *err)
 {
+    if (!reference->role) {
+        *out = *pod;
+        *port = workload_port(pod->component, reference->port);
+        return *port ? DIBS_OK : err_set(err, DIBS_FAILURE, "workload: no port '%s'", reference->port);
+    }
     bool is_same_role = strcmp(reference->role, pod->role->name) == 0;
 
     out->role = workload_role(group, reference->role);
     out->component = out->role ? workload_component(out->role, reference->component) : NULL;
     *port = out->component ? workload_port(out->component, reference->port) : NULL;
     if (!*port)
-        return workload_error(group, reference->place, err, "the reference of $%s has no target",
-                              reference->env);
+        return workload_error(group, reference->place, err, "the reference of %s has no target",
+                              reference->env ? reference->env : "a variable");
     out->instance = reference->instance >= 0 ? (uint32_t) reference->instance
                     : is_same_role           ? pod->instance
                                              : 0;
@@ -97,6 +102,22 @@ static bool is_there(const struct workload_needs *needs, const char *name)
     return false;
 }
 
+/* Add the claims of a reference's target, unless they are there. */
+static dibs_status add_target(const struct workload_group *group, const struct workload_pod *pod,
+                              const struct workload_reference *reference, struct workload_needs *out,
+                              dibs_err *err)
+{
+    struct workload_pod target = { 0 };
+    const struct workload_port *port = NULL;
+    char name[DIBS_NAME_MAX + 1];
+    dibs_status s = find_target(group, pod, reference, &target, &port, err);
+
+    if (s != DIBS_OK || !port)
+        return s;
+    workload_claim_name(group, &target, port, 0, name);
+    return is_there(out, name) ? DIBS_OK : add_port(group, &target, port, false, out, err);
+}
+
 dibs_status workload_needs_of(const struct workload_group *group, const struct workload_pod *pod,
                               struct workload_needs *out, dibs_err *err)
 {
@@ -106,18 +127,12 @@ dibs_status workload_needs_of(const struct workload_group *group, const struct w
 
     for (size_t p = 0; p < component->n_ports && s == DIBS_OK; p++)
         s = add_port(group, pod, &component->ports[p], true, &needs, err);
-    for (size_t r = 0; r < component->n_references && s == DIBS_OK; r++) {
-        struct workload_pod target = { 0 };
-        const struct workload_port *port = NULL;
-        char name[DIBS_NAME_MAX + 1];
-
-        s = find_target(group, pod, &component->references[r], &target, &port, err);
-        if (s != DIBS_OK || !port)
-            break;
-        workload_claim_name(group, &target, port, 0, name);
-        if (!is_there(&needs, name))
-            s = add_port(group, &target, port, false, &needs, err);
-    }
+    for (size_t r = 0; r < component->n_references && s == DIBS_OK; r++)
+        s = add_target(group, pod, &component->references[r], &needs, err);
+    for (size_t v = 0; v < component->n_variables && s == DIBS_OK; v++)
+        for (size_t i = 0; i < component->variables[v].n_pieces && s == DIBS_OK; i++)
+            if (!component->variables[v].pieces[i].text)
+                s = add_target(group, pod, &component->variables[v].pieces[i].to, &needs, err);
     if (s == DIBS_OK) {
         *out = needs;
         needs.all = NULL;

@@ -102,7 +102,8 @@ static bool is_covered(const struct workload_plan *plan, const char *text, bool 
 }
 
 /* Compare the pod's recorded variables with its current values. `all` stays NULL when they are unknown. */
-static dibs_status compare(const struct running_pod *t, struct workload_restart *out, dibs_err *err)
+static dibs_status compare(const struct workload_group *group, const struct running_pod *t,
+                           struct workload_restart *out, dibs_err *err)
 {
     const dibs_claim *claim = t->recorded;
 
@@ -111,10 +112,11 @@ static dibs_status compare(const struct running_pod *t, struct workload_restart 
     if (!claim->env[0])
         return DIBS_OK;
     out->was = strdup(claim->env);
-    out->now = workload_env_text(t->pod, t->values);
+    out->now = workload_env_text(group, t->pod, t->values);
     if (!out->was || !out->now)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
     restart_compare(out);
+    restart_set_texts(out, group, t->pod, t->values);
     return DIBS_OK;
 }
 
@@ -195,7 +197,7 @@ static dibs_status note_pod(const struct restarts *r, const struct workload_pod 
         return DIBS_OK; /* not running */
     dibs_status s = look_up(r, &t, err);
     if (s == DIBS_OK)
-        s = compare(&t, &restart, err);
+        s = compare(r->group, &t, &restart, err);
     if (s != DIBS_OK)
         return s;
     note_changes(&t, &restart);

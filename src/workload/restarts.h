@@ -17,5 +17,8 @@ void restarts_note_pod(struct workload_change *change, const dibs_claim *held);
 /* Split the texts `was` and `now` and list their differences. `all` stays NULL when either is not a text of
  * workload_env_text(), or without memory (values.c). */
 void restart_compare(struct workload_restart *restart);
+/* Replace checksums in the differences' `now` by the texts of the pod's values. */
+void restart_set_texts(struct workload_restart *restart, const struct workload_group *group,
+                       const struct workload_pod *pod, const struct workload_value *values);
 void restart_free(struct workload_restart *restart);
 #endif

@@ -28,7 +28,9 @@ enum {
     WORKLOAD_NAME_MAX = 253,       /* longest name that Kubernetes allows */
     WORKLOAD_ANNOTATION_MAX = 317, /* prefix, slash and name, as Kubernetes allows */
     WORKLOAD_ENV_MAX = 255,
-    WORKLOAD_COUNT_MAX = 64, /* ports of one name; a node has no more devices */
+    WORKLOAD_VARIABLES_MAX = 256, /* of one role or component */
+    WORKLOAD_TEXT_MAX = 4096,     /* bytes of such a variable, and of a directory */
+    WORKLOAD_COUNT_MAX = 64,      /* ports of one name; a node has no more devices */
 };
 
 enum workload_scope { WORKLOAD_POD_SCOPED, WORKLOAD_ROLE_SCOPED };
@@ -65,6 +67,20 @@ struct workload_reference {
     struct workload_place place;
 };
 
+/* A part of a variable's text. */
+struct workload_piece {
+    const char *text;             /* literal; NULL: the port of `to` */
+    struct workload_reference to; /* `role` NULL: the pod's own port `port` */
+};
+
+/* A variable whose text contains numbers of ports: "postgres://localhost:{pg.sql}/shop". */
+struct workload_variable {
+    const char *env;
+    struct workload_piece *pieces;
+    size_t n_pieces;
+    struct workload_place place;
+};
+
 /* A kind of pod in each instance: the role's only one, or a component. */
 struct workload_component {
     const char *name; /* NULL: the role has no components */
@@ -73,6 +89,8 @@ struct workload_component {
     size_t n_ports;
     struct workload_reference *references;
     size_t n_references;
+    struct workload_variable *variables;
+    size_t n_variables;
     struct workload_place place;
 };
 
@@ -82,6 +100,7 @@ struct workload_role {
     struct workload_component *components; /* at least one */
     size_t n_components;
     const char **command; /* NULL-terminated; NULL: none */
+    const char *cwd;      /* directory of its commands, relative to the source's; NULL: the caller's */
     struct workload_place place;
 };
 
@@ -189,7 +208,7 @@ dibs_status workload_needs_of(const struct workload_group *group, const struct w
                               struct workload_needs *out, dibs_err *err);
 /* Return the request that makes or finds the claim, kept and without a holder. */
 dibs_request workload_request(const struct workload_group *group, const struct workload_need *need);
-/* Find the name of the claim and the port that a reference of `pod` means. */
+/* Find the name of the claim and the port that a reference of `pod` means; without a role, the pod's own. */
 dibs_status workload_reference_name(const struct workload_group *group, const struct workload_pod *pod,
                                     const struct workload_reference *reference, char out[DIBS_NAME_MAX + 1],
                                     const struct workload_port **port, dibs_err *err);
@@ -233,6 +252,7 @@ struct workload_change {
 struct workload_difference {
     const char *variable;
     const char *was, *now; /* NULL: absent */
+    char *text;            /* owned: what `now` points to when the record has only its checksum; or NULL */
     bool is_covered;       /* a change of the same plan already reports it */
 };
 /* A pod whose process was started with stale variables. */
@@ -275,29 +295,38 @@ dibs_status workload_check_idle(dibs *handle, const struct workload_group *group
                                 const struct workload_pod *const *pods, size_t n, dibs_err *err);
 
 /* ---- variables (values.c) ---- */
+enum { WORKLOAD_VALUE_MAX = 8 * WORKLOAD_COUNT_MAX }; /* text of a port's numbers */
 struct workload_value {
     const char *env;
-    const char *annotation; /* NULL: none */
-    const struct workload_port *port;
+    const char *annotation;           /* NULL: none */
+    const struct workload_port *port; /* NULL: a variable */
     bool is_reference;
     uint16_t first;
-    char text[8 * WORKLOAD_COUNT_MAX];
+    const char *text;
 };
+/* Return the number of a component's values: its ports, references and variables. */
+size_t workload_n_values(const struct workload_component *component);
 /* Write "20001" for a single port or a block, "20001,20005" for others, from `count` ports. */
 void workload_value_text(const struct workload_port *port, const uint16_t *ports, char *out, size_t size);
 /* Compute the values of a pod whose needs have these ports: one per port of its component, then one per
- * reference. The caller frees *out. */
+ * reference, then one per variable. The caller frees *out, which contains the texts. */
 dibs_status workload_values(const struct workload_group *group, const struct workload_pod *pod,
                             const struct workload_needs *needs, const uint16_t *ports,
                             struct workload_value **out, dibs_err *err);
-/* Call `fn` for every numeric variable of the pod: $PORT, unless a value has that name, $DIBS_POD when
- * there are several pods, and the values. */
+/* Write the directory of a role's commands, absolute and with links resolved if it exists. False: it has
+ * none of its own, or it is too long. */
+bool workload_directory(const struct workload_group *group, const struct workload_role *role, char *out,
+                        size_t size);
+/* Call `fn` for every variable of the pod: $PORT, unless a value has that name, $DIBS_POD when there are
+ * several pods, $PWD when the role has a directory, and the values. */
 typedef void workload_variable_fn(void *ctx, const char *variable, const char *text);
-void workload_each_variable(const struct workload_pod *pod, const struct workload_value *values,
-                            workload_variable_fn *fn, void *ctx);
-/* Write all of them in one text, "PORT=20001 API=20002", as the pod's claim records it (dibs_request.env).
- * The caller frees it; NULL without memory. */
-char *workload_env_text(const struct workload_pod *pod, const struct workload_value *values);
+void workload_each_variable(const struct workload_group *group, const struct workload_pod *pod,
+                            const struct workload_value *values, workload_variable_fn *fn, void *ctx);
+/* Write all of them in one text, "PORT=20001 URL=~1f2e3d4c", as the pod's claim records it
+ * (dibs_request.env). A text that is no number is recorded by a checksum: it may contain a password, and
+ * listings show records to every user. The caller frees it; NULL without memory. */
+char *workload_env_text(const struct workload_group *group, const struct workload_pod *pod,
+                        const struct workload_value *values);
 /* Get the ports of these needs, claiming missing ones, kept, all or nothing. The caller frees *out. */
 dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
                             const struct workload_needs *needs, uint16_t **out, dibs_err *err);

@@ -42,10 +42,11 @@ EVERYTHING = {
              "address": ["127.0.0.1", "::1"], "port": 8080},
             {"name": "q", "prefer": 9000, "count": 2},
             {"name": "b", "count": 8, "contiguous": True}],
-            "references": [{"env": "X", "from": "pre[0].leader[0].grpc"}]},
+            "references": [{"env": "X", "from": "pre[0].leader[0].grpc"}], "cwd": "api",
+            "env": {"URL": "http://localhost:{pre.leader.grpc}/{p}/{X}", "N": 1, "B": True, "E": ""}},
         "pre": {"components": [
             {"name": "leader", "size": 2, "ports": ["grpc"]},
-            {"name": "worker", "references": [{"env": "Y", "from": {
+            {"name": "worker", "env": {"Z": "{Y}"}, "references": [{"env": "Y", "from": {
                 "role": "pre", "instance": 0, "component": "leader", "pod": 1, "port": "grpc"}}]}]},
     },
 }
@@ -145,6 +146,26 @@ CASES = [
     ("contiguous with prefer", NEITHER, port(contiguous=True, count=2, prefer=9000)),
     ("contiguous in words", NEITHER, port(contiguous="yes", count=2)),
     ("not contiguous", BOTH, port(contiguous=False)),
+    ("a directory that is empty", NEITHER, role(cwd="")),
+    ("a directory that is a list", NEITHER, role(cwd=["a"])),
+    ("a directory of 4097 bytes", NEITHER, role(cwd="d" * 4097)),
+    ("a directory with a line break", NEITHER, role(cwd="a\nb")),
+    ("variables as a list", NEITHER, role(env=["A=1"])),
+    ("a variable's text of 4096 bytes", BOTH, role(env={"A": "x" * 4096})),
+    ("a variable's text of 4097 bytes", NEITHER, role(env={"A": "x" * 4097})),
+    ("a variable's text with a line break", NEITHER, role(env={"A": "a\nb"})),
+    ("a variable that is null", NEITHER, role(env={"A": None})),
+    ("a variable that is a list", NEITHER, role(env={"A": ["x"]})),
+    ("a variable's name with a dash", NEITHER, role(env={"A-B": "x"})),
+    ("256 variables", BOTH, role(env={f"E{i}": "x" for i in range(256)})),
+    ("257 variables", NEITHER, role(env={f"E{i}": "x" for i in range(257)})),
+    ("variables of a role with components", NEITHER, role(components=[{"name": "c"}], env={"A": "x"})),
+    ("variables of a component", BOTH, role(components=[{"name": "c", "env": {"A": "x"}}])),
+    ("a variable that shells read", BEYOND, role(env={"PATH": "x"})),
+    ("a variable that is a port, too", BEYOND, role(ports=[{"name": "p", "env": "A"}], env={"A": "x"})),
+    ("braces without a port", BEYOND, role(env={"A": "{nothing}"})),
+    ("braces that do not close", BEYOND, role(env={"A": "{p"}, ports=["p"])),
+    ("braces of their own", BOTH, role(env={"A": "{{\"a\": 1}} ${HOME} $"})),
     ("256 references", BOTH, {"roles": {"r": {"ports": ["p"], "references": [
         {"env": f"E{i}", "from": "r.p"} for i in range(256)]}}}),
     ("257 references", NEITHER, {"roles": {"r": {"ports": ["p"], "references": [

@@ -86,9 +86,20 @@ print(d["PORT"], d["GOSSIP_PORT"], d["DATA_PORTS"], d["BLOCK_PORT"], d["API_PORT
 
 @test "every port of the whole group has a name, and a second call claims nothing" {
     ok env
-    for name in API_HTTP_PORT WEB_GOSSIP_PORT WEB_0_HTTP_PORT WEB_1_HTTP_PORT WEB_0_DATA_PORT WEB_1_BLOCK_PORT; do
-        prints "$name="
-    done
+    # Three ports are PORT; each web has DATA_PORTS of its own, all share GOSSIP_PORT and API_PORT.
+    names=$(sed 's/=.*//' "$T/out")
+    [ "$names" = 'API_HTTP_PORT
+WEB_0_HTTP_PORT
+GOSSIP_PORT
+WEB_0_DATA_PORT
+WEB_0_BLOCK_PORT
+API_PORT
+WEB_1_HTTP_PORT
+WEB_1_DATA_PORT
+WEB_1_BLOCK_PORT' ]
+    grep -qx "API_PORT=$(dibs get api/http)" "$T/out"
+    grep -qx "WEB_1_HTTP_PORT=$(dibs get web/1/http)" "$T/out"
+    says 'PORT, DATA_PORTS, BLOCK_PORT have more than one meaning'
     [ "$(held)" -eq 18 ]
     ok log --json
     cp "$T/out" "$T/log"
@@ -115,14 +126,120 @@ print(d["PORT"], d["GOSSIP_PORT"], d["DATA_PORTS"], d["BLOCK_PORT"], d["API_PORT
 @test "env of the whole group refuses two ports of one variable before it claims anything" {
     cat >dibs.yaml <<'END'
 roles:
-  a-b: { ports: [ c ] }
-  a: { ports: [ b-c ] }
+  a-b: { ports: [ { name: c, env: PORT } ] }
+  a: { ports: [ { name: b-c, env: PORT } ] }
 END
     refused 2 env
     says A_B_C_PORT
     nothing_claimed
     ok env a
 }
+
+# Texts that need quotes everywhere, as a list for Python.
+texts='["a b", "it'"'"'s", "\"q\"", "$HOME `x` \\ #", "{x}", "", "~", "&|;<>*?()!", "\u00e4"]'
+manifest_of_texts() {
+    "$PYTHON" -SE -c 'import json, sys
+texts = json.loads(sys.argv[1])
+print(json.dumps({"roles": {"r": {"ports": ["p"], "env": {
+    f"T{i}": text.replace("{", "{{").replace("}", "}}") for i, text in enumerate(texts)}}}}))' "$texts" >dibs.json
+    rm -f dibs.yaml
+}
+# What a program gets, as the same list; read as a list from standard input.
+same_texts='import json, os, sys
+want = json.loads(sys.argv[1])
+have = [os.environ[f"T{i}"] for i in range(len(want))]
+assert have == want, f"{have}"
+assert os.environ["P_PORT"].isdigit()'
+
+@test "whatever a text has in it, the command and the reader of each format get this text" {
+    manifest_of_texts
+    ok run r -- "$PYTHON" -SE -c "$same_texts" "$texts"
+    for format in dotenv export; do
+        env_as_r "$format"
+        for shell in bash dash; do
+            "$shell" -c 'set -a; . "$0"; set +a; "$@"' "$T/$format" "$PYTHON" -SE -c "$same_texts" "$texts"
+        done
+    done
+    env_as_r fish
+    fish --no-config -c 'source $argv[1]; exec $argv[2..]' "$T/fish" "$PYTHON" -SE -c "$same_texts" "$texts"
+    env_as_r json
+    json "[d[f'T{i}'] for i in range(9)] == $texts"
+}
+env_as_r() {
+    ok env r --format "$1"
+    cp "$T/out" "$T/$1"
+}
+
+@test "a variable of env is checked like a reference, and refused where it would harm" {
+    for row in '{nope} neither' '{pg.sq} sql' '{pq.sql} pg' '{pg[1].sql} counted' '{ {{' 'a} }}' '{} neither'; do
+        printf 'roles:\n  pg: { ports: [ sql ] }\n  web:\n    env: { URL: "%s" }\n' "${row%% *}" >dibs.yaml
+        refused 2 env
+        says "dibs.yaml:4:"
+        says "${row##* }"
+    done
+    for name in PATH LD_PRELOAD IFS DIBS_LEDGER HOME NODE_OPTIONS; do
+        printf 'roles: { web: { env: { %s: x } } }\n' "$name" >dibs.yaml
+        refused 2 plan
+        says "env '$name' cannot be set for a command"
+    done
+    printf 'roles: { web: { ports: [ http ], env: { HTTP_PORT: x } } }\n' >dibs.yaml
+    refused 2 up
+    says 'HTTP_PORT'
+    nothing_claimed
+}
+
+@test "a Procfile starts what dibs run starts, with the same ports" {
+    needs foreman
+    mkdir front
+    cat >dibs.yaml <<'END'
+roles:
+  pg: { ports: [ sql ] }
+  api:
+    instances: 2
+    ports: [ { name: http, env: PORT } ]
+    env: { URL: "postgres://it's:{pg.sql}/$x" }
+    command: |
+      echo "at $PWD: $PORT {http} $URL $DIBS_INSTANCE"
+    cwd: front
+  web: { references: [ { env: API, from: "api[1].http" } ], command: [ printenv, API ] }
+END
+    ok env --format procfile
+    cp "$T/out" Procfile
+    foreman start >"$T/said" 2>&1 || true
+    for i in 0 1; do
+        port=$(dibs get "api/$i/http")
+        grep -qF "at $PWD/front: $port $port postgres://it's:$(dibs get pg/sql)/\$x $i" "$T/said"
+    done
+    grep -q "web.*| $port\$" "$T/said"
+    ok release --all-mine
+    sed -i 's/echo "at/: two\n      &/' dibs.yaml
+    refused 2 env --format procfile
+    says 'several lines'
+    refused 2 env web --format procfile
+    printf 'roles: { pg: { ports: [ sql ] } }\n' >dibs.yaml
+    refused 2 env --format procfile
+    [ "$(held)" -eq 0 ]
+}
+
+@test "render fills in variables of roles" {
+    cat >>dibs.yaml <<'END'
+    env: { URL: "http://localhost:{api.http}/{data}/{block}" }
+END
+    echo '{{ env "web/URL" }} {{ env "web/1/PORT" }} {{ env "web/DATA_PORTS" }}' >template
+    ok render template
+    filled=$out
+    [ "$(dibs env web --format json | "$PYTHON" -SE -c 'import json, sys; d = json.load(sys.stdin); print(d["URL"], d["DATA_PORTS"])')" = \
+        "$(cut -d' ' -f1,3 <<<"$filled")" ]
+    [ "$(cut -d' ' -f2 <<<"$filled")" = "$(dibs get web/1/http)" ]
+    ok release --all-mine
+    echo '{{ env "web/UR" }}' >template
+    refused 5 render template
+    says template:1:1
+    echo '{{ env "wbe/URL" }}' >template
+    refused 5 render template
+    nothing_there
+}
+nothing_there() { [ "$(held)" -eq 0 ]; }
 
 @test "render into /dev/stdout leaves what stands in the file beside it" {
     echo '{{ port "cache" }}' >"$T/template"

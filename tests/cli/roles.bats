@@ -404,3 +404,52 @@ END
     kill -INT "$STARTED"
     wait_until 20 grep -q clean "$T/said"
 }
+
+@test "a command runs in the directory of its role, and a missing one is an error before anything is claimed" {
+    mkdir -p deep/er
+    cat >dibs.yaml <<'END'
+roles:
+  web: { ports: [ http ], command: 'pwd; echo "$PWD"', cwd: deep }
+END
+    cd deep/er
+    ok run web
+    [ "$out" = "$T/project/deep"$'\n'"$T/project/deep" ]
+    ok run web -- /bin/pwd
+    [ "$out" = "$T/project/deep" ]
+    ok run --all
+    [ "$out" = "web | $T/project/deep"$'\n'"web | $T/project/deep" ]
+    cd "$T/project"
+    rm -r deep
+    ok release --all-mine
+    refused 2 run web
+    says dibs.yaml:2:
+    says "$T/project/deep"
+    refused 2 run --all
+    [ "$(held)" -eq 0 ]
+}
+
+@test "a variable that changes only in its text needs a restart, too, and the ledger does not have the text" {
+    cat >dibs.yaml <<'END'
+roles:
+  pg: { ports: [ sql ] }
+  web: { ports: [ http ], env: { URL: "postgres://me:hunter2@localhost:{pg.sql}/" } }
+END
+    run_role web
+    ok plan --json
+    json 'not [c for c in d if c["change"] == "restart"]'
+    not grep -rq hunter2 "$T"/ledger.db*
+    sed -i 's/hunter2/other/' dibs.yaml
+    ok plan --json
+    json '[c["variables"] for c in d if c["change"] == "restart"][0][0]["name"] == "URL"'
+    json '[c["variables"] for c in d if c["change"] == "restart"][0][0]["now"].startswith("postgres://me:other@localhost:")'
+    ok up
+    says '$URL is postgres://me:other@localhost:'
+    sed -i 's/other/hunter2/' dibs.yaml
+    ok plan --json
+    json 'not [c for c in d if c["change"] == "restart"]'
+    sed -i 's/sql \]/{ name: sql, prefer: 15289 } ]/' dibs.yaml
+    sed -i 's/env: { URL.*/cwd: . }/' dibs.yaml
+    ok up
+    says '$URL is gone (it has another text)'
+    says '$PWD is'
+}

@@ -34,6 +34,9 @@ static void differences_are_found_by_variable_whatever_their_order(void **state)
         { "", NOW, "PORT:>20001 API:>20002,20003" },
         { NOW, "", "PORT:20001> API:20002,20003>" },
         { "", "", "" },
+        { "URL=~0123abcd PORT=1", "PORT=1 URL=~0123abcd", "" },
+        { "URL=~0123abcd", "URL=~0123abce", "URL:another text>~0123abce" },
+        { "URL=20001", "URL=~0123abce", "URL:20001>~0123abce" },
     };
     char text[256];
 
@@ -47,7 +50,9 @@ static void differences_are_found_by_variable_whatever_their_order(void **state)
 static void a_text_of_another_form_is_not_compared(void **state)
 {
     static const char *const rows[] = {
-        "PORT", "PORT=", "=1", "PORT=1x", "PORT=\x1b[31m", "PO-RT=1", "9=1", "nginx: master process",
+        "PORT",          "PORT=",       "=1",           "PORT=1x",
+        "PORT=\x1b[31m", "PO-RT=1",     "9=1",          "nginx: master process",
+        "A=~0123abc",    "A=~0123abcg", "A=~0123abcde",
     };
     char text[256];
 
@@ -66,14 +71,40 @@ static void the_first_port_is_port_unless_another_is_and_pods_of_many_have_numbe
     struct workload_value values[] = { { .env = "FIRST", .first = 20001, .text = "20001" },
                                        { .env = "SECOND", .first = 20002, .text = "20002" } };
 
-    AUTO(free_auto) char *text = workload_env_text(&pod, values);
+    AUTO(free_auto) char *text = workload_env_text(w->group, &pod, values);
     assert_string_equal(text, "PORT=20001 FIRST=20001 SECOND=20002");
     values[1].env = "PORT";
     component->name = "a b";
     component->size = 2;
     pod.id = 1;
-    AUTO(free_auto) char *other = workload_env_text(&pod, values);
+    AUTO(free_auto) char *other = workload_env_text(w->group, &pod, values);
     assert_string_equal(other, "DIBS_POD=1 FIRST=20001 PORT=20002");
+}
+
+static void a_record_has_numbers_and_no_other_text(void **state)
+{
+    struct world *w = *state;
+    struct workload_component *component = add_role(w->group, "web", 1, 1)->components;
+    struct workload_pod pod = { .role = w->group->roles, .component = component };
+    struct workload_value values[] = { { .env = "PORT", .first = 20001, .text = "20001" },
+                                       { .env = "URL", .text = "http://me:secret@localhost" },
+                                       { .env = "N", .text = "5" },
+                                       { .env = "EMPTY", .text = "" } };
+    struct workload_variable texts[3] = { { .env = "URL" }, { .env = "N" }, { .env = "EMPTY" } };
+
+    component->variables = texts;
+    component->n_variables = 3;
+    AUTO(free_auto) char *text = workload_env_text(w->group, &pod, values);
+    assert_non_null(text);
+    assert_null(strstr(text, "secret"));
+    assert_memory_equal(text, "PORT=20001 URL=~", 16);
+    assert_non_null(strstr(text, " N=5 EMPTY=~84222325"));
+    AUTO(restart_free) struct workload_restart r = { .was = strdup("URL=~00000000"), .now = strdup(text) };
+    restart_compare(&r);
+    restart_set_texts(&r, w->group, &pod, values);
+    assert_int_equal(r.n, 4);
+    assert_string_equal(r.all[1].was, "another text");
+    assert_string_equal(r.all[1].now, "http://me:secret@localhost");
 }
 
 int main(void)
@@ -82,6 +113,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(differences_are_found_by_variable_whatever_their_order),
         T(a_text_of_another_form_is_not_compared),
+        T(a_record_has_numbers_and_no_other_text),
         T(the_first_port_is_port_unless_another_is_and_pods_of_many_have_numbers),
     };
 

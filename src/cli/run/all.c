@@ -19,18 +19,16 @@
 #include "base/banned.h"
 
 enum {
-    PARTS_MAX = 512, /* processes of one call; each needs a few file descriptors */
     SAME_MOMENT_MS = 500,
     GRACE_MS = 10000, /* from the first signal to SIGKILL */
     IDLE_MS = 1000,   /* how long a reader may be idle after the end */
     STREAMS = 2,      /* stdout, stderr */
-    TITLE_MAX = 3 * 64,
 };
 
 struct part {
     struct child child;
     struct launch launch; /* its context is the pod at the same index */
-    char title[TITLE_MAX];
+    char title[PODS_TITLE_MAX];
     int write_end[STREAMS];
     struct relay_stream stream[STREAMS];
 };
@@ -58,16 +56,14 @@ struct processes {
 
 static void processes_free(struct processes *all)
 {
-    for (size_t i = 0; i < all->n; i++) {
-        pod_free(&all->pods.all[i]);
+    for (size_t i = 0; i < all->n; i++)
         for (int s = 0; s < STREAMS; s++) {
             fd_auto(&all->parts[i].write_end[s]);
             fd_auto(&all->parts[i].stream[s].fd);
         }
-    }
     for (int s = 0; s < STREAMS; s++)
         relay_sink_close(&all->sinks[s]);
-    free(all->pods.all);
+    pods_done(&all->pods);
     free(all->parts);
     free(all->children);
     free(all->polled);
@@ -75,49 +71,33 @@ static void processes_free(struct processes *all)
     free(all->claims.claims);
 }
 
-static dibs_status add_part(struct processes *all, const struct workload_pod *which, dibs_err *err)
+static dibs_status add_part(struct processes *all, size_t i, dibs_err *err)
 {
-    if (all->n == PARTS_MAX)
-        return err_set(err, DIBS_INVALID, "run: --all runs at most %d processes", PARTS_MAX);
-    struct part *part = &all->parts[all->n];
-    struct pod *pod = &all->pods.all[all->n];
+    struct part *part = &all->parts[i];
 
     *part = (struct part){ .child = { .go = -1, .outcome = -1 },
                            .write_end = { -1, -1 },
                            .stream = { { .fd = -1, .left = SIZE_MAX }, { .fd = -1, .left = SIZE_MAX } } };
-    all->pods.n = ++all->n;
-    dibs_status s = pod_init(pod, all->cli->manifest, which, (const char *const *) which->role->command, err);
-    part->launch =
-        (struct launch){ .argv = pod->argv, .n = pod->needs.n, .set_words = pod_set_words, .ctx = pod };
-    pod_title(which, part->title, sizeof part->title);
+    all->n++;
+    pod_title(&all->pods.all[i].pod, part->title, sizeof part->title);
     if ((int) strlen(part->title) > all->width)
         all->width = (int) strlen(part->title);
-    return s;
+    return pod_launch(&all->pods.all[i], &part->launch, err);
 }
 
 static dibs_status find_parts(struct processes *all, dibs_err *err)
 {
-    dibs_status s = DIBS_OK;
+    dibs_status s = pods_find(all->cli->manifest, NULL, 0, &all->pods, err);
 
-    all->pods.all = calloc(PARTS_MAX, sizeof *all->pods.all);
-    all->parts = calloc(PARTS_MAX, sizeof *all->parts);
-    all->children = calloc(PARTS_MAX, sizeof *all->children);
-    all->polled = calloc(1 + STREAMS + (size_t) STREAMS * PARTS_MAX, sizeof *all->polled);
-    if (!all->pods.all || !all->parts || !all->children || !all->polled)
+    if (s)
+        return s;
+    all->parts = calloc(all->pods.n, sizeof *all->parts);
+    all->children = calloc(all->pods.n, sizeof *all->children);
+    all->polled = calloc(1 + STREAMS + STREAMS * all->pods.n, sizeof *all->polled);
+    if (!all->parts || !all->children || !all->polled)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    for (size_t r = 0; r < all->cli->manifest->n_roles; r++) {
-        const struct workload_role *role = &all->cli->manifest->roles[r];
-        struct workload_pod pod = { .role = role };
-
-        for (; role->command && pod.instance < role->instances; pod.instance++)
-            for (size_t c = 0; c < role->n_components; c++) {
-                pod.component = &role->components[c];
-                for (pod.id = 0; pod.id < pod.component->size && !s; pod.id++)
-                    s = add_part(all, &pod, err);
-            }
-    }
-    if (!s && all->n == 0)
-        return err_set(err, DIBS_INVALID, "run: no role of %s has a command", all->cli->manifest->source);
+    for (size_t i = 0; i < all->pods.n && !s; i++)
+        s = add_part(all, i, err);
     return s;
 }
 
@@ -206,7 +186,7 @@ static dibs_status start_commands(struct processes *all, dibs_err *err)
 /* Move the parts' output into the sinks as far as it fits. The parts take turns at being first. */
 static void relay(struct processes *all)
 {
-    char title[TITLE_MAX];
+    char title[PODS_TITLE_MAX];
 
     all->turn++;
     for (size_t i = 0; i < all->n; i++) {
@@ -262,7 +242,7 @@ static int64_t send_due_signals(struct processes *all)
 /* Note which part has ended. cli_note() could block. */
 static void note_end(struct processes *all, const struct part *part, int code)
 {
-    char note[TITLE_MAX + 64];
+    char note[PODS_TITLE_MAX + 64];
     int len = snprintf(note, sizeof note, "dibs: %s has ended with %d; the others are stopped\n", part->title,
                        code);
 

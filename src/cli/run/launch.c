@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/bytes.h"
@@ -14,8 +15,7 @@
 
 /* ---- in the child ---- */
 
-/* Fill the placeholder into an argument; NULL without memory. "${PORT}" is left for a shell. */
-static char *filled(const char *arg, const char *placeholder, const char *text)
+char *launch_filled(const char *arg, const char *placeholder, const char *text)
 {
     struct bytes out = { 0 };
     size_t len = strlen(placeholder);
@@ -36,7 +36,7 @@ void launch_set(struct launch *launch, const char *variable, const char *placeho
     if (variable && setenv(variable, text, 1))
         launch->failed = errno;
     for (char **arg = launch->argv; placeholder && *arg && !launch->failed; arg++) {
-        char *now = strchr(*arg, '{') ? filled(*arg, placeholder, text) : *arg;
+        char *now = strchr(*arg, '{') ? launch_filled(*arg, placeholder, text) : *arg;
 
         if (now)
             *arg = now; /* exec frees the previous one */
@@ -67,6 +67,8 @@ int launch_exec(void *ctx, const uint16_t *ports)
     launch->set_words(launch, ports);
     if (launch->failed)
         return launch->failed;
+    if (launch->directory && chdir(launch->directory))
+        return errno;
     (void) execvp(launch->argv[0], launch->argv);
     return errno;
 }

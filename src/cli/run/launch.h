@@ -14,9 +14,13 @@ struct launch {
     /* NULL, or called before anything is claimed. */
     dibs_status (*may_run)(struct cli *cli, void *ctx, dibs_err *err);
     void *ctx;
+    const char *directory;        /* in which the command runs; NULL: that of dibs */
     int failed;                   /* errno of launch_set() */
     const struct run_as_port *as; /* with --as: what its ports are inside; parallel to them */
 };
+/* Fill the placeholder into an argument: "{web}". "${web}" is left for a shell. The caller frees the answer;
+ * NULL without memory. */
+char *launch_filled(const char *arg, const char *placeholder, const char *text);
 /* In the child: set an environment variable and fill "{placeholder}" in the arguments that have no text
  * filled in yet; both may be NULL. */
 void launch_set(struct launch *launch, const char *variable, const char *placeholder, const char *text);
