@@ -116,6 +116,9 @@ void cli_note(const struct cli *cli, const char *fmt, ...) DIBS_PRINTF(2, 3);
 void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size);
 /* Write the two largest units of a duration: "9m30s", "3d2h", "12s". */
 void cli_age(int64_t ms, char *out, size_t size);
+/* Write "alice (uid 1000)", or "uid 1000" for a user without a name. */
+enum { CLI_USER_BYTES = 96 };
+const char *cli_user(uint32_t uid, char out[CLI_USER_BYTES]);
 /* Return "alive", "dead", "unknown", "orphan", "kept", or "pending" for a namespace's that waits for its pod.
  */
 const char *cli_state(const dibs_claim *claim);

@@ -6,6 +6,9 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/text.h"
+#include "cli/manifest.h"
+#include "workload/strangers.h"
 
 #include "base/banned.h"
 
@@ -86,4 +89,77 @@ void cli_socket_owner(const dibs_socket *socket, char *out, size_t size)
         (void) snprintf(out, size, "pid %d (%s)", socket->pid, socket->command);
     else
         (void) snprintf(out, size, "pid %d", socket->pid);
+}
+
+const char *cli_describe_socket(const dibs_socket *socket, char out[CLI_SOCKET_BYTES])
+{
+    char owner[DIBS_COMMAND_MAX + 64];
+    char user[CLI_USER_BYTES];
+    char address[DIBS_ADDRESS_TEXT_MAX + 1];
+
+    cli_socket_owner(socket, owner, sizeof owner);
+    dibs_address_format(&socket->address, address);
+    (void) snprintf(out, CLI_SOCKET_BYTES, "%s, %s, on %s %s", owner, cli_user(socket->uid, user),
+                    dibs_proto_text(socket->proto), address);
+    return out;
+}
+
+/* Write what is on the claim's port, and what to do. */
+static void stranger_text(const struct cli *cli, const dibs_claim *claim, const dibs_socket *socket,
+                          char out[DIBS_ERR_MSG_MAX])
+{
+    char name[DIBS_NAME_MAX + 1];
+    char full[DIBS_NAME_MAX + 1];
+    char who[CLI_SOCKET_BYTES];
+
+    (void) cli_short_name(claim->name, name, sizeof name);
+    bool is_manifests = cli_manifest_name(cli, name, full);
+    (void) snprintf(out, DIBS_ERR_MSG_MAX,
+                    "port %u of '%.300s' is in use by a process that is not of this project: %s; stop it, or "
+                    "let the name have another port: 'dibs %s%.300s'",
+                    claim->port, claim->name, cli_describe_socket(socket, who),
+                    is_manifests ? "up --move" : "release ", is_manifests ? "" : name);
+}
+
+void cli_warn_strangers(struct cli *cli, const dibs_claim *claims, size_t n)
+{
+    AUTO(strangers_free) struct strangers *strangers = strangers_new();
+    char text[DIBS_ERR_MSG_MAX];
+    dibs_socket socket;
+
+    for (size_t i = 0; i < n && strangers; i++) {
+        if (!claims[i].was_there ||
+            !strangers_find(strangers, cli->handle, cli->manifest, &claims[i], &socket))
+            continue; /* a new claim's port was probed a moment ago */
+        stranger_text(cli, &claims[i], &socket, text);
+        cli_warn("%s", text);
+    }
+}
+
+dibs_status cli_refuse_strangers(struct cli *cli, const dibs_request *requests, size_t n, dibs_err *err)
+{
+    AUTO(strangers_free) struct strangers *strangers = strangers_new();
+    char text[DIBS_ERR_MSG_MAX];
+    dibs_claim claim;
+    dibs_socket socket;
+
+    for (size_t i = 0; i < n && strangers; i++) {
+        const dibs_which which = { .name = requests[i].name, .project = requests[i].project };
+
+        if (!which.name || requests[i].holder != DIBS_HELD_BY_PROCESS || requests[i].mode == DIBS_DECLARED ||
+            dibs_claim_find(cli->handle, &which, &claim, NULL) != DIBS_OK ||
+            !strangers_find(strangers, cli->handle, cli->manifest, &claim, &socket))
+            continue;
+        stranger_text(cli, &claim, &socket, text);
+        (void) err_set(err, DIBS_TAKEN, "%s", text);
+        err->blocker = (dibs_blocker){ .relation = DIBS_REL_FOREIGN,
+                                       .proto = socket.proto,
+                                       .address = socket.address,
+                                       .port = socket.port,
+                                       .pid = socket.pid,
+                                       .uid = socket.uid };
+        (void) text_copy(err->blocker.command, sizeof err->blocker.command, socket.command);
+        return DIBS_TAKEN;
+    }
+    return DIBS_OK;
 }

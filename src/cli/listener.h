@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef DIBS_CLI_LISTENER_H
 #define DIBS_CLI_LISTENER_H
-/* Compare sockets with claims, for `who`, `explain` and `ls --audit`. */
+/* Compare sockets with claims. */
 #include "cli/cli.h"
 #include "codec/wire.h"
 
@@ -20,6 +20,14 @@ const char *cli_socket_relation(const dibs_socket *socket, const dibs_claim *cla
 /* Write the sockets of a report with their relation to the claims, as a key and its value. */
 void cli_write_sockets(struct jsonw *w, const dibs_port_report *report, const dibs_claim *claims, size_t n);
 
+/* Warn of processes that listen on these claims' ports and are not the claims'. */
+void cli_warn_strangers(struct cli *cli, const dibs_claim *claims, size_t n);
+/* TAKEN: such a process listens on a port that a command is about to get. */
+dibs_status cli_refuse_strangers(struct cli *cli, const dibs_request *requests, size_t n, dibs_err *err);
+
+/* Write "pid 12 (node), alice (uid 1000), on tcp *". */
+enum { CLI_SOCKET_BYTES = 512 };
+const char *cli_describe_socket(const dibs_socket *socket, char out[CLI_SOCKET_BYTES]);
 /* Describe the owner of a socket: "pid 123 (node)", or its user; not yet safe for a terminal. */
 void cli_socket_owner(const dibs_socket *socket, char *out, size_t size);
 #endif

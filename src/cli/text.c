@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -102,6 +103,19 @@ void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size
         cli_age(ms, left, sizeof left);
         (void) snprintf(out, size, "lease, %s left", left);
     }
+}
+
+const char *cli_user(uint32_t uid, char out[CLI_USER_BYTES])
+{
+    char text[4096];
+    struct passwd entry;
+    struct passwd *found = NULL;
+
+    if (getpwuid_r(uid, &entry, text, sizeof text, &found) == 0 && found)
+        (void) snprintf(out, CLI_USER_BYTES, "%.64s (uid %u)", found->pw_name, uid);
+    else
+        (void) snprintf(out, CLI_USER_BYTES, "uid %u", uid);
+    return out;
 }
 
 const char *cli_state(const dibs_claim *claim)

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "cli/claim_options.h"
+#include "cli/listener.h"
 
 #include "base/banned.h"
 
@@ -173,8 +174,10 @@ static dibs_status record(const struct launch_claims *claims, dibs_err *err)
 dibs_status launch_claim(const struct launch_claims *claims, dibs_err *err)
 {
     const dibs_batch others = { .requests = claims->requests, .n = claims->n - claims->n_declared };
-    dibs_status s = dibs_claim_ports(claims->cli->handle, &others, claims->claims, err);
+    dibs_status s = cli_refuse_strangers(claims->cli, others.requests, others.n, err);
 
+    if (!s)
+        s = dibs_claim_ports(claims->cli->handle, &others, claims->claims, err);
     return s || !claims->record ? s : record(claims, err);
 }
 

@@ -3,10 +3,21 @@
 
 #include "base/err.h"
 #include "cli/claim_options.h"
+#include "cli/listener.h"
 #include "cli/manifest.h"
 #include "cli/target.h"
 
 #include "base/banned.h"
+
+/* Answer, and warn of another project's process on the port. */
+static dibs_status give(struct cli *cli, dibs_claim *claim, dibs_err *err)
+{
+    dibs_status s = cli_answer(cli, claim, 1, false, err);
+
+    if (!s)
+        cli_warn_strangers(cli, claim, 1);
+    return s;
+}
 
 /* Get a port as the manifest describes it. All ports of a block are requested. */
 static dibs_status get_need(struct cli *cli, const struct workload_need *need, dibs_err *err)
@@ -29,7 +40,7 @@ static dibs_status get_need(struct cli *cli, const struct workload_need *need, d
     if (!s)
         s = dibs_claim_ports(cli->handle, &(dibs_batch){ .requests = requests, .n = n }, claims, err);
     s = workload_advise(group, s, err);
-    return s ? s : cli_answer(cli, &claims[n > 1 ? need->number : 0], 1, false, err);
+    return s ? s : give(cli, &claims[n > 1 ? need->number : 0], err);
 }
 
 /* Answer with the claim that exists, and make none. */
@@ -43,7 +54,8 @@ static dibs_status get_existing(struct cli *cli, const char *name, const char *d
         s = dibs_claim_find(cli->handle, &which, &claim, err);
     if (!s)
         s = cli_check_project(cli, &claim, err);
-    return s ? s : cli_answer(cli, &claim, 1, false, err);
+    claim.was_there = true;
+    return s ? s : give(cli, &claim, err);
 }
 
 static dibs_status get_number(struct cli *cli, dibs_err *err)
@@ -51,7 +63,8 @@ static dibs_status get_number(struct cli *cli, dibs_err *err)
     struct cli_target target;
     dibs_status s = cli_one_target(cli, &target, err);
 
-    return s ? s : cli_answer(cli, &target.claim, 1, false, err);
+    target.claim.was_there = true;
+    return s ? s : give(cli, &target.claim, err);
 }
 
 /* The name may be a full one, of another project. */
@@ -88,7 +101,7 @@ static dibs_status get_name(struct cli *cli, dibs_err *err)
     if (s)
         return s;
     s = dibs_claim_ports(cli->handle, &(dibs_batch){ .requests = &request, .n = 1 }, &claim, err);
-    return s ? s : cli_answer(cli, &claim, 1, false, err);
+    return s ? s : give(cli, &claim, err);
 }
 
 static dibs_status run(struct cli *cli, dibs_err *err)

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/auto.h"
 #include "base/err.h"
-#include "cli/cli.h"
+#include "cli/listener.h"
 #include "cli/terminal.h"
 #include "codec/wire.h"
+#include "workload/strangers.h"
 
 #include "base/banned.h"
 
@@ -57,6 +61,56 @@ static void check_manifest(struct visit *v)
     (void) print_finding(v, &finding);
 }
 
+enum { STRANGERS_SHOWN = 20 };
+
+struct used {
+    struct strangers *strangers;
+    dibs_claim claims[STRANGERS_SHOWN];
+    size_t n;
+};
+
+static bool note_used(void *ctx, const dibs_claim *claim)
+{
+    struct used *used = ctx;
+
+    if (claim->holder == DIBS_HELD_BY_NOBODY && strangers_is_used(used->strangers, claim))
+        used->claims[used->n++] = *claim;
+    return used->n < STRANGERS_SHOWN;
+}
+
+/* Report kept ports on which another project's process listens. A ledger that cannot be read has been
+ * reported. */
+static void check_strangers(struct visit *v)
+{
+    struct cli *cli = v->cli;
+    AUTO(strangers_free) struct strangers *strangers = strangers_new();
+    AUTO(free_auto) struct used *used = calloc(1, sizeof *used);
+    dibs_finding finding = { .severity = DIBS_WARNING,
+                             .topic = "claim",
+                             .advice =
+                                 "stop that process, or give the name another port: 'dibs up --move' or "
+                                 "'dibs release' in its project" };
+    char who[CLI_SOCKET_BYTES];
+    dibs_socket socket;
+
+    if (!strangers || !used || cli_open(cli, NULL) != DIBS_OK)
+        return;
+    used->strangers = strangers;
+    dibs_filter filter = { .principal = geteuid() == 0 ? NULL : dibs_principal_of(cli->handle) };
+    if (dibs_claim_list(cli->handle, &filter, note_used, used, NULL) != DIBS_OK)
+        return;
+    for (size_t i = 0; i < used->n; i++) {
+        const dibs_claim *claim = &used->claims[i];
+
+        if (!strangers_find(strangers, cli->handle, cli->manifest, claim, &socket))
+            continue;
+        (void) snprintf(finding.text, sizeof finding.text,
+                        "port %u of '%.300s' is in use by a process that is not of its project: %s",
+                        claim->port, claim->name, cli_describe_socket(&socket, who));
+        (void) print_finding(v, &finding);
+    }
+}
+
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     struct visit v = { .cli = cli };
@@ -64,6 +118,9 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     cli_begin_list(cli);
     check_manifest(&v);
     dibs_status status = dibs_doctor(&cli->settings, cli_has(cli, "fix"), print_finding, &v, err);
+
+    if (status == DIBS_OK)
+        check_strangers(&v);
 
     cli_end_list(cli);
     if (status != DIBS_OK)

@@ -7,7 +7,9 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "cli/claim_options.h"
+#include "cli/listener.h"
 #include "cli/manifest.h"
+#include "workload/strangers.h"
 
 #include "base/banned.h"
 
@@ -67,6 +69,54 @@ static void note_moved(const struct cli *cli, const struct workload_group *group
              stem, left.project);
 }
 
+/* Warn of other projects' processes on ports that the plan keeps. */
+static void warn_strangers(struct cli *cli, const struct workload_plan *plan)
+{
+    AUTO(free_auto) dibs_claim *kept = calloc(plan->n + 1, sizeof *kept);
+    size_t n = 0;
+
+    for (size_t i = 0; i < plan->n && kept; i++)
+        if (plan->changes[i].kind == WORKLOAD_KEEP) {
+            kept[n] = plan->changes[i].claim;
+            kept[n++].was_there = true;
+        }
+    if (kept)
+        cli_warn_strangers(cli, kept, n);
+}
+
+/* Release the claims without a holder whose port another project's process uses: the sync that follows makes
+ * them again, and the probe passes over these ports. */
+static dibs_status move_from_strangers(struct cli *cli, dibs_err *err)
+{
+    AUTO(workload_plan_free) struct workload_plan plan = { 0 };
+    AUTO(strangers_free) struct strangers *strangers = strangers_new();
+    char name[DIBS_NAME_MAX + 1];
+    char owner[DIBS_COMMAND_MAX + 64];
+    struct workload_need need;
+    dibs_socket socket;
+    dibs_status s = strangers ? workload_sync(cli->handle, cli->manifest, true, &plan, err)
+                              : err_set(err, DIBS_FAILURE, "out of memory");
+
+    for (size_t i = 0; i < plan.n && !s; i++) {
+        const dibs_claim *claim = &plan.changes[i].claim;
+
+        if (plan.changes[i].kind != WORKLOAD_KEEP || claim->holder != DIBS_HELD_BY_NOBODY ||
+            !strangers_find(strangers, cli->handle, cli->manifest, claim, &socket))
+            continue;
+        (void) cli_short_name(claim->name, name, sizeof name);
+        cli_socket_owner(&socket, owner, sizeof owner);
+        if (workload_need_parse(cli->manifest, name, &need, NULL, NULL) == DIBS_OK &&
+            need.port->mode == DIBS_REQUIRED)
+            return err_set(err, DIBS_TAKEN,
+                           "up: the manifest requires port %u for %s, and %s uses it; stop that process",
+                           claim->port, name, owner);
+        s = dibs_claim_release(cli->handle, &(dibs_which){ .name = claim->name }, 0, NULL, err);
+        if (!s)
+            cli_note(cli, "%s leaves port %u to %s", name, claim->port, owner);
+    }
+    return s;
+}
+
 /* Run `up` or `plan`. */
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
@@ -75,6 +125,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     const struct workload_group *group = cli->manifest;
     dibs_status s = cli_open_manifest(cli, err);
 
+    if (s == DIBS_OK && cli_has(cli, "move"))
+        s = move_from_strangers(cli, err);
     if (s == DIBS_OK)
         s = cli_advise_stop(cli, workload_sync(cli->handle, group, is_plan, &plan, err), err);
     if (s != DIBS_OK)
@@ -86,6 +138,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     note_all_claims(cli, &plan);
     note_moved(cli, group, &plan);
     cli_note_changes(cli, group, &plan);
+    warn_strangers(cli, &plan);
     return DIBS_OK;
 }
 
@@ -110,6 +163,11 @@ static dibs_status run_down(struct cli *cli, dibs_err *err)
     return DIBS_OK;
 }
 
+static const struct cli_opt up_opts[] = {
+    { .name = "move", .help = "leave ports on which another project's process listens" },
+    { 0 },
+};
+
 const struct cli_cmd cmd_up = {
     .name = "up",
     .group = CLI_RUN,
@@ -123,8 +181,12 @@ const struct cli_cmd cmd_up = {
                "A process that runs loses nothing: a port that is moved or dropped while its\n"
                "holder lives ends with it, that of a role stays while pods of the role run, and\n"
                "variables that change only with a restart are listed. A port that was moved is\n"
-               "named after its number until then: web/0/-/http/8080.",
-    .examples = "dibs up\n",
+               "named after its number until then: web/0/-/http/8080.\n"
+               "\n"
+               "A kept port on which a process of another project or user listens is reported;\n"
+               "with --move the name gets another port.",
+    .examples = "dibs up\ndibs up --move\n",
+    .opts = up_opts,
     .flags = CLI_MANIFEST,
     .run = run,
 };
