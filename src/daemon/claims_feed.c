@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "daemon/engine_internal.h"
-#include "server/log.h"
 
 #include "base/banned.h"
 
@@ -85,24 +84,12 @@ void engine_forget_claims(struct engine *e)
     e->judge_ms = INT64_MAX;
 }
 
-/* Give the claim's present state to the kernel, if it enforces claims. One that it cannot have is not
- * enforced, and counted: it is still nobody else's in the ledger. */
-static void enforce_claim(struct engine *e, const dibs_claim *claim)
-{
-    dibs_err err = { 0 };
-
-    if (!e->enforce || enforce_put(e->enforce, claim, &err) == DIBS_OK)
-        return;
-    if (e->counts.unenforced++ == 0)
-        LOG(LOG_WARNING, "a claim is not enforced; further ones are counted only", "why", err.msg);
-}
-
 static bool load_one(void *ctx, const dibs_claim *claim)
 {
     struct engine *e = ctx;
 
     (void) store_copy(e, claim);
-    enforce_claim(e, claim);
+    engine_enforce_claim(e, claim);
     return true;
 }
 
@@ -119,24 +106,6 @@ dibs_status engine_load(struct engine *e, dibs_err *err)
         s = ledger_list(e->ledger, &call, &(struct ledger_filter){ 0 }, load_one, e, err);
     if (s == DIBS_OK && e->enforce)
         enforce_sweep(e->enforce);
-    return s;
-}
-
-static bool enforce_one(void *ctx, const dibs_claim *claim)
-{
-    enforce_claim(ctx, claim);
-    return true;
-}
-
-dibs_status engine_enforce(struct engine *engine, struct enforce *enforce, dibs_err *err)
-{
-    const struct call call = handle_call(engine->handle);
-
-    engine->enforce = enforce;
-    dibs_status s =
-        ledger_list(engine->ledger, &call, &(struct ledger_filter){ 0 }, enforce_one, engine, err);
-    if (s == DIBS_OK)
-        enforce_sweep(enforce);
     return s;
 }
 
@@ -196,7 +165,7 @@ static void apply_event(struct engine *e, const dibs_event *event, const dibs_cl
         }
         held = claim ? store_copy(e, claim) : held;
         if (claim)
-            enforce_claim(e, claim);
+            engine_enforce_claim(e, claim);
         break;
     case DIBS_EV_RELEASED:
     case DIBS_EV_REAPED:

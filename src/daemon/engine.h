@@ -46,6 +46,7 @@ struct engine {
     uint64_t seq;        /* newest event that was passed on */
 
     struct enforce *enforce;       /* set by engine_enforce(); NULL: the kernel enforces nothing */
+    bool has_no_cgroups;           /* the last command got none; logged */
     struct engine_options options; /* its settings are valid only during engine_open() */
     int64_t began_with;            /* engine_certain_lease() when the group began */
     struct hash_table claims;      /* struct held by id */
@@ -85,6 +86,10 @@ void engine_close(struct engine *engine); /* NULL is fine; queued jobs are answe
 
 /* Let the kernel enforce all claims from now on. `enforce` is borrowed until engine_close(). */
 dibs_status engine_enforce(struct engine *engine, struct enforce *enforce, dibs_err *err);
+
+/* If the kernel enforces claims and the claim's process is a child of `parent`, give it a cgroup of its own.
+ */
+void engine_isolate(struct engine *engine, pid_t parent, const dibs_claim *claim);
 
 /* Do everything that is queued or due; called once per loop turn. */
 void engine_turn(struct engine *engine);

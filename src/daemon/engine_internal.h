@@ -62,6 +62,9 @@ void engine_notice_writes(struct engine *e, bool is_noticed);
 /* Apply the changes of a committed group. */
 void engine_follow_group(struct engine *e, const struct ledger_span *span);
 
+/* enforcing.c: give the kernel the present state of a claim, if it enforces claims. */
+void engine_enforce_claim(struct engine *e, const dibs_claim *claim);
+
 /* node.c */
 /* Return the incarnation of this host's lease; 0 when the lease is not certain. */
 int64_t engine_certain_lease(const struct engine *e);

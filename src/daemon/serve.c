@@ -355,6 +355,8 @@ static void look(struct serve *s, int64_t now_ms)
 
     s->look_ms = now_ms + LOOK_MS;
     certificate_log_end(&s->certificate);
+    if (s->enforce)
+        enforce_clean(s->enforce);
     if (s->engine->core->view.users.is_initial && quota_follow_owners(s->quota, SUBUID_FILE) &&
         count_claims(s, &err) != DIBS_OK)
         LOG(LOG_ERROR, "the claims of each user cannot be counted", "why", err.msg);

@@ -49,6 +49,7 @@ struct enforce {
     struct hash_table entries;
     struct hash_table cookies;
     const struct process_view *view;
+    struct run_cgroups *cgroups;
 };
 
 /* ---- the map ---- */
@@ -70,35 +71,65 @@ static int map_call(enum bpf_cmd command, int fd, const void *key, const void *v
     return bpf(command, &attr);
 }
 
-/* Remove the owners of a claim from the value. */
-static void remove_claim(struct ports_value *value, uint64_t claim_id)
-{
-    uint32_t n = 0;
+/* All owners of a port. */
+struct owners {
+    uint32_t n;
+    struct ports_owner of[PORTS_OWNERS_MAX];
+};
 
-    for (uint32_t i = 0; i < value->n && i < PORTS_OWNERS_MAX; i++)
-        if (value->owner[i].claim != claim_id)
-            value->owner[n++] = value->owner[i];
-    memset(&value->owner[n], 0, (PORTS_OWNERS_MAX - n) * sizeof value->owner[0]);
-    value->n = n;
+static int read_owners(const struct enforce *e, struct ports_key key, struct owners *out)
+{
+    *out = (struct owners){ 0 };
+    for (key.index = 0; key.index < PORTS_OWNERS_MAX; key.index++) {
+        struct ports_owner *owner = &out->of[key.index];
+
+        if (map_call(BPF_MAP_LOOKUP_ELEM, e->fds[HAND_OVER_CLAIMED], &key, owner) != 0)
+            return errno == ENOENT ? 0 : -1;
+        out->n = key.index + 1;
+        if (out->n >= out->of[0].n)
+            break;
+    }
+    return 0;
 }
 
-static int write_value(const struct enforce *e, const struct ports_key *key, const struct ports_value *value)
+/* Write the owners, and remove those behind them. Index 0 says how many there are: what it counts is there
+ * already, or still. */
+static int write_owners(const struct enforce *e, struct ports_key key, struct owners *owners,
+                        uint32_t n_before)
 {
     int fd = e->fds[HAND_OVER_CLAIMED];
 
-    if (value->n > 0)
-        return map_call(BPF_MAP_UPDATE_ELEM, fd, key, value);
-    return map_call(BPF_MAP_DELETE_ELEM, fd, key, NULL) == 0 || errno == ENOENT ? 0 : -1;
+    owners->of[0].n = (uint8_t) owners->n;
+    for (uint32_t i = owners->n; i-- > 0;) {
+        key.index = i;
+        if (map_call(BPF_MAP_UPDATE_ELEM, fd, &key, &owners->of[i]) != 0)
+            return -1;
+    }
+    for (key.index = owners->n; key.index < n_before; key.index++)
+        (void) map_call(BPF_MAP_DELETE_ELEM, fd, &key, NULL); /* fails only where there is none */
+    return 0;
+}
+
+static void remove_claim(struct owners *owners, uint64_t claim_id)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < owners->n; i++)
+        if (owners->of[i].claim != claim_id)
+            owners->of[n++] = owners->of[i];
+    owners->n = n;
 }
 
 static void drop_key(const struct enforce *e, const struct ports_key *key, uint64_t claim_id)
 {
-    struct ports_value value = { 0 };
+    struct owners owners;
 
-    if (map_call(BPF_MAP_LOOKUP_ELEM, e->fds[HAND_OVER_CLAIMED], key, &value) != 0)
+    if (read_owners(e, *key, &owners) != 0)
         return;
-    remove_claim(&value, claim_id);
-    (void) write_value(e, key, &value); /* removing and shrinking an element do not fail */
+    uint32_t n_before = owners.n;
+    remove_claim(&owners, claim_id);
+    if (owners.n < n_before)
+        (void) write_owners(e, *key, &owners, n_before); /* replacing and removing need no memory */
 }
 
 /* ---- claims ---- */
@@ -133,6 +164,13 @@ static void set_owner(const struct enforce *e, const dibs_claim *claim, struct p
     out->kind = PORTS_OWNER_TREE;
     out->pid = (uint32_t) pid;
     out->start_ticks = claim->process.start_ticks;
+    struct run_cgroup cgroup = { 0 };
+    dibs_process here = claim->process;
+    here.pid = pid;
+    if (run_cgroup_of(e->cgroups, &here, &cgroup)) {
+        out->cgroup = cgroup.id;
+        out->level = (uint8_t) cgroup.level;
+    }
 }
 
 static void set_address(const dibs_address *address, struct ports_owner *out)
@@ -156,24 +194,25 @@ static void set_address(const dibs_address *address, struct ports_owner *out)
 static dibs_status put_proto(const struct enforce *e, const dibs_claim *claim, dibs_proto proto,
                              const struct ports_key *key, dibs_err *err)
 {
-    struct ports_value value = { 0 };
+    struct owners owners;
     struct ports_owner owner;
 
-    if (map_call(BPF_MAP_LOOKUP_ELEM, e->fds[HAND_OVER_CLAIMED], key, &value) != 0 && errno != ENOENT)
+    if (read_owners(e, *key, &owners) != 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "reading the kernel's map of claimed ports");
-    remove_claim(&value, claim->id);
+    uint32_t n_before = owners.n;
+    remove_claim(&owners, claim->id);
     set_owner(e, claim, &owner);
     for (size_t i = 0; i < claim->n_bindings; i++) {
         if (claim->bindings[i].proto != proto)
             continue;
-        if (value.n == PORTS_OWNERS_MAX)
+        if (owners.n == PORTS_OWNERS_MAX)
             return err_set(err, DIBS_UNAVAILABLE,
                            "port %u has more than %d claims that differ in their address", claim->port,
                            PORTS_OWNERS_MAX);
         set_address(&claim->bindings[i].address, &owner);
-        value.owner[value.n++] = owner;
+        owners.of[owners.n++] = owner;
     }
-    if (write_value(e, key, &value) != 0)
+    if (write_owners(e, *key, &owners, n_before) != 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "writing the kernel's map of claimed ports");
     return DIBS_OK;
 }
@@ -226,33 +265,22 @@ void enforce_drop(struct enforce *enforce, uint64_t claim_id)
     free(entry);
 }
 
-/* Remove the owners that are of no known claim. */
-static void sweep_key(const struct enforce *e, const struct ports_key *key)
-{
-    struct ports_value value = { 0 };
-    uint32_t n = 0;
-
-    if (map_call(BPF_MAP_LOOKUP_ELEM, e->fds[HAND_OVER_CLAIMED], key, &value) != 0)
-        return;
-    n = value.n;
-    for (uint32_t i = value.n; i-- > 0;)
-        if (!hash_table_first(&e->entries, value.owner[i].claim))
-            remove_claim(&value, value.owner[i].claim);
-    if (value.n != n)
-        (void) write_value(e, key, &value);
-}
-
 void enforce_sweep(struct enforce *enforce)
 {
+    int fd = enforce->fds[HAND_OVER_CLAIMED];
     struct ports_key key;
     struct ports_key next;
-    bool has_next = map_call(BPF_MAP_GET_NEXT_KEY, enforce->fds[HAND_OVER_CLAIMED], NULL, &next) == 0;
+    struct ports_owner owner;
+    bool has_next = map_call(BPF_MAP_GET_NEXT_KEY, fd, NULL, &next) == 0;
 
-    /* Get the next key before the current one may be removed. A map changes only by us. */
-    for (size_t i = 0; i < PORTS_MAX && has_next; i++) {
+    /* Get the next key before the current one may be removed. After a key that is gone the kernel begins
+     * anew, so the number of steps is bounded, too. */
+    for (size_t i = 0; i < (size_t) PORTS_MAX * 2 && has_next; i++) {
         key = next;
-        has_next = map_call(BPF_MAP_GET_NEXT_KEY, enforce->fds[HAND_OVER_CLAIMED], &key, &next) == 0;
-        sweep_key(enforce, &key);
+        has_next = map_call(BPF_MAP_GET_NEXT_KEY, fd, &key, &next) == 0;
+        if (map_call(BPF_MAP_LOOKUP_ELEM, fd, &key, &owner) == 0 &&
+            !hash_table_first(&enforce->entries, owner.claim))
+            drop_key(enforce, &key, owner.claim);
     }
 }
 
@@ -265,6 +293,16 @@ static void free_item(void *ctx, struct hash_table_item *item)
 void enforce_forget(struct enforce *enforce)
 {
     hash_table_each(&enforce->entries, free_item, &enforce->entries);
+}
+
+dibs_status enforce_isolate(struct enforce *enforce, const dibs_process *process, char *path, dibs_err *err)
+{
+    return run_cgroup_make(enforce->cgroups, process, path, err);
+}
+
+void enforce_clean(struct enforce *enforce)
+{
+    run_cgroups_clean(enforce->cgroups);
 }
 
 /* ---- open and close ---- */
@@ -311,9 +349,9 @@ static dibs_status receive(struct enforce *e, int fd, dibs_err *err)
     return err_set(err, DIBS_UNAVAILABLE, "%s", n > 0 ? text : "dibs-bpf ended without an answer");
 }
 
-static dibs_status run_loader(struct enforce *e, const struct enforce_options *options, dibs_err *err)
+static dibs_status run_loader(struct enforce *e, const struct enforce_options *options, char *cgroups,
+                              dibs_err *err)
 {
-    char cgroups[256];
     int ends[2] = { -1, -1 };
     char *argv[] = { (char[]){ "dibs-bpf" }, cgroups,
                      options->is_persistent ? (char[]){ HAND_OVER_PINS } : NULL, NULL };
@@ -321,10 +359,8 @@ static dibs_status run_loader(struct enforce *e, const struct enforce_options *o
     posix_spawn_file_actions_t actions;
     pid_t pid = 0;
     int status = 0;
-    dibs_status s = find_cgroups(cgroups, sizeof cgroups, err);
+    dibs_status s = DIBS_OK;
 
-    if (s != DIBS_OK)
-        return s;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "cannot make a socket");
     (void) posix_spawn_file_actions_init(&actions);
@@ -356,15 +392,20 @@ static dibs_status exempt_us(const struct enforce *e, dibs_err *err)
 dibs_status enforce_open(const struct enforce_options *options, struct enforce **out, dibs_err *err)
 {
     struct enforce *self = calloc(1, sizeof *self);
+    char cgroups[256];
 
     if (!self)
         return err_set(err, DIBS_FAILURE, "enforcing claims: out of memory");
     for (size_t i = 0; i < HAND_OVER_FDS; i++)
         self->fds[i] = -1;
     self->view = options->view;
-    dibs_status s = run_loader(self, options, err);
+    dibs_status s = find_cgroups(cgroups, sizeof cgroups, err);
+    if (s == DIBS_OK)
+        s = run_loader(self, options, cgroups, err);
     if (s == DIBS_OK)
         s = exempt_us(self, err);
+    if (s == DIBS_OK)
+        s = run_cgroups_open(cgroups, &self->cgroups, err);
     if (s != DIBS_OK) {
         enforce_close(self);
         return err_wrap(err, s, "ports cannot be enforced here");
@@ -381,6 +422,7 @@ void enforce_close(struct enforce *enforce)
     hash_table_each(&enforce->cookies, free_item, &enforce->cookies);
     hash_table_done(&enforce->entries);
     hash_table_done(&enforce->cookies);
+    run_cgroups_close(enforce->cgroups);
     for (size_t i = 0; i < HAND_OVER_FDS; i++)
         fd_auto(&enforce->fds[i]);
     free(enforce);

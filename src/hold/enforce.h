@@ -7,6 +7,7 @@
  */
 #include <stdbool.h>
 
+#include "hold/run_cgroup.h"
 #include "host/process.h"
 
 struct enforce;
@@ -28,6 +29,11 @@ void enforce_close(struct enforce *enforce);
 dibs_status enforce_put(struct enforce *enforce, const dibs_claim *claim, dibs_err *err);
 /* The claim has ended. Unknown claims are ignored. */
 void enforce_drop(struct enforce *enforce, uint64_t claim_id);
+/* Give the process (of our pid namespace) a cgroup of its own, as run_cgroup_make(): claims that it makes or
+ * gets afterwards belong to all processes in it. */
+dibs_status enforce_isolate(struct enforce *enforce, const dibs_process *process, char *path, dibs_err *err);
+/* Remove the cgroups in which no process is left. */
+void enforce_clean(struct enforce *enforce);
 /* Before all claims are put again: forget them. Their ports stay refused until enforce_sweep(), which removes
  * from the map what was not put meanwhile. */
 void enforce_forget(struct enforce *enforce);

@@ -14,7 +14,10 @@ setup() {
     cp "$DIBS_TEST_SUPPORT/bind_once.py" "$PUBLIC"
     SOCKET_DIR=$PUBLIC
 }
-teardown() { sandbox_teardown; }
+teardown() {
+    sandbox_teardown
+    [ ! -e "${T:-}/mounted" ] || umount /sys/fs/bpf
+}
 
 enforcing() { # enforcing [OPTION]...
     serve_start --enforce "$@"
@@ -80,6 +83,43 @@ ok
 ok" ]
 }
 
+# cgroups: of commands, on the whole host.
+cgroups() { find "$CGROUPS" -name 'dibs-run.*' -type d | sort; }
+cgroup_of() { sed -n 's/^0:://p' "/proc/$1/cgroup"; }
+is_gone() { [ ! -e "$CGROUPS$1" ]; }
+
+@test "a process that leaves its parents still belongs to its dibs run, whose cgroup ends with the last one" {
+    CGROUPS=$(findmnt -nt cgroup2 -o TARGET | head -n 1)
+    enforcing
+    # The subshell ends at once; what it started has another parent then.
+    start dibs run -p web -- sh -c "echo \$\$ >\"$T/pid\"; sleep 0.5; ( ( sleep 1; $PUBLIC/bind_once.py \$PORT >\"$T/later\" ) & ); sleep 3"
+    wait_until 10 test -s "$T/pid"
+    pid=$(cat "$T/pid")
+    wait_until 10 grep -q "dibs-run.$pid" "/proc/$pid/cgroup"
+    cgroup=$(cgroup_of "$pid")
+    wait_until 10 test -s "$T/later"
+    [ "$(cat "$T/later")" = ok ]
+    wait_until 10 is_gone "$cgroup"
+}
+
+@test "a cgroup that a killed daemon has left is removed by the next one" {
+    CGROUPS=$(findmnt -nt cgroup2 -o TARGET | head -n 1)
+    enforcing
+    start dibs run -p web -- sh -c "echo \$\$ >\"$T/pid\"; exec sleep 600"
+    wait_until 10 test -s "$T/pid"
+    pid=$(cat "$T/pid")
+    echo "$pid" >>"$T/started"
+    wait_until 10 grep -q "dibs-run.$pid" "/proc/$pid/cgroup"
+    cgroup=$(cgroup_of "$pid")
+    serve_stop KILL
+    rm -f "$SOCKET" "$ADMIN"
+    enforcing
+    port=$(dibs ls --all --json | field port)
+    bound EADDRINUSE "$port" # the command still has it
+    kill -KILL "$pid"
+    wait_until 10 is_gone "$cgroup"
+}
+
 @test "the port of a lease is its user's: other users are refused, also root" {
     enforcing
     port=$(as_user 65534 env DIBS_SOCKET="$SOCKET" HOME="$PUBLIC" "$PUBLIC/dibs" claim --ttl 5m)
@@ -116,6 +156,30 @@ ok" ]
         rm -f "$SOCKET" "$ADMIN"
         export DIBS_SOCKET=none
     done
+}
+
+@test "with --enforce-persistent ports stay refused without a daemon, until one without it starts" {
+    [ "$(stat -fc %T /sys/fs/bpf)" = bpf_fs ] || { mount -t bpf bpf /sys/fs/bpf && : >"$T/mounted"; }
+    serve_start --enforce-persistent
+    export DIBS_SOCKET=$SOCKET
+    start_sleeper
+    port=$(dibs claim --pid "$STARTED" held)
+    ended=$(dibs claim --keep ended)
+    bound EADDRINUSE "$port"
+    serve_stop KILL
+    rm -f "$SOCKET" "$ADMIN"
+    bound EADDRINUSE "$port"
+    DIBS_SOCKET=none dibs release ended
+    serve_start --enforce-persistent
+    bound EADDRINUSE "$port"
+    bound_as 65534 ok "$ended" # of before the start, and not there any more
+    serve_stop
+    bound EADDRINUSE "$port"
+    serve_start --enforce
+    bound EADDRINUSE "$port"
+    serve_stop
+    bound ok "$port"
+    [ ! -e /sys/fs/bpf/dibs/bind4 ]
 }
 
 @test "a port is enforced in the network namespace of its claim alone" {

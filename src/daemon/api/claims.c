@@ -99,6 +99,16 @@ static dibs_status write_claim(struct api_request *request, dibs_status s, const
     return s;
 }
 
+/* Give commands of `dibs run` cgroups of their own. Before the commit: the kernel is given the claims after
+ * it. */
+static void isolate(const struct api_request *request, const dibs_claim *claims, size_t n)
+{
+    struct engine *engine = request->api->options.engine;
+
+    for (size_t i = 0; engine->enforce && !request->body.batch.is_dry_run && i < n; i++)
+        engine_isolate(engine, request->caller->peer.pid, &claims[i]);
+}
+
 dibs_status api_claim(struct api_request *request, dibs *handle, dibs_err *err)
 {
     dibs_claim claim;
@@ -106,6 +116,8 @@ dibs_status api_claim(struct api_request *request, dibs *handle, dibs_err *err)
 
     if (s == DIBS_OK)
         request->status = claim.was_there || request->body.batch.is_dry_run ? 200 : 201;
+    if (s == DIBS_OK)
+        isolate(request, &claim, 1);
     return write_claim(request, s, &claim);
 }
 
@@ -125,8 +137,10 @@ dibs_status api_batch(struct api_request *request, dibs *handle, dibs_err *err)
     if (!claims)
         return err_set(err, DIBS_FAILURE, "claiming: out of memory");
     dibs_status s = dibs_claim_ports(handle, batch, claims, err);
-    if (s == DIBS_OK)
+    if (s == DIBS_OK) {
+        isolate(request, claims, batch->n);
         api_write_claims(request, claims, batch->n);
+    }
     return s;
 }
 

@@ -27,13 +27,13 @@
 
 #include "base/banned.h"
 
-static char last_warning[256];
+static char first_warning[256];
 
-/* Keep libbpf's last warning: it says more than its error number. */
+/* Keep libbpf's first warning: it says more than its error number, and the others follow from it. */
 static int keep_warning(enum libbpf_print_level level, const char *format, va_list args)
 {
-    if (level == LIBBPF_WARN)
-        (void) vsnprintf(last_warning, sizeof last_warning, format, args);
+    if (level == LIBBPF_WARN && !first_warning[0])
+        (void) vsnprintf(first_warning, sizeof first_warning, format, args);
     return 0;
 }
 
@@ -130,11 +130,12 @@ int main(int argc, char **argv)
     if (cgroup < 0)
         return reply(NULL, "cannot open the cgroup %s: %s", argv[1], strerror(errno));
     if (is_pinned && mkdir(pins, 0700) != 0 && errno != EEXIST)
-        return reply(NULL, "cannot make %s, which has to be on a bpf file system: %s", pins, strerror(errno));
+        return reply(NULL, "cannot make %s: %s; if no bpf file system is there: mount -t bpf bpf /sys/fs/bpf",
+                     pins, strerror(errno));
     struct ports_bpf *ports = load(pins, is_pinned);
     if (!ports)
         return reply(NULL, "the kernel does not accept the programs: %s%s%s", strerror(errno),
-                     last_warning[0] ? ": " : "", last_warning);
+                     first_warning[0] ? ": " : "", first_warning);
     fds[HAND_OVER_CLAIMED] = bpf_map__fd(ports->maps.claimed);
     fds[HAND_OVER_EXEMPT] = bpf_map__fd(ports->maps.exempt);
     ports->links.bind4 = attach(ports->progs.bind4, cgroup, pins, is_pinned);

@@ -47,7 +47,7 @@ struct {
     __uint(max_entries, PORTS_MAX);
     __uint(map_flags, BPF_F_NO_PREALLOC);
     __type(key, struct ports_key);
-    __type(value, struct ports_value);
+    __type(value, struct ports_owner);
 } claimed SEC(".maps");
 
 /* The daemon, which probes ports and makes guards: it may bind everything. */
@@ -96,11 +96,21 @@ static __always_inline int is_descendant(const struct ports_owner *owner)
 static __always_inline int may_bind(const struct ports_owner *owner)
 {
     switch (owner->kind) {
-    case PORTS_OWNER_CGROUP: return bpf_get_current_ancestor_cgroup_id(owner->level) == owner->cgroup;
     case PORTS_OWNER_UID: return (__u32) bpf_get_current_uid_gid() == owner->uid;
-    case PORTS_OWNER_TREE: return is_descendant(owner);
+    case PORTS_OWNER_TREE:
+        if (owner->cgroup && bpf_get_current_ancestor_cgroup_id(owner->level) == owner->cgroup)
+            return 1;
+        return is_descendant(owner);
     default: return 1;
     }
+}
+
+static __always_inline int is_daemon(void)
+{
+    __u32 first = 0;
+    const __u32 *daemon = bpf_map_lookup_elem(&exempt, &first);
+
+    return daemon && *daemon == bpf_get_current_pid_tgid() >> 32;
 }
 
 static __always_inline int decide(struct bpf_sock_addr *ctx, const struct wanted *want)
@@ -109,18 +119,20 @@ static __always_inline int decide(struct bpf_sock_addr *ctx, const struct wanted
     struct ports_key key = { .netns = bpf_get_netns_cookie(ctx),
                              .port = bpf_ntohs((__u16) ctx->user_port),
                              .proto = protocol == MPTCP ? TCP : protocol };
-    __u32 zero = 0;
 
     if (key.port == 0)
         return ALLOW;
-    const struct ports_value *value = bpf_map_lookup_elem(&claimed, &key);
-    if (!value)
-        return ALLOW;
-    const __u32 *daemon = bpf_map_lookup_elem(&exempt, &zero);
-    if (daemon && *daemon == bpf_get_current_pid_tgid() >> 32)
-        return ALLOW;
-    for (__u32 i = 0; i < PORTS_OWNERS_MAX && i < value->n; i++) {
-        if (overlaps(&value->owner[i], want) && !may_bind(&value->owner[i])) {
+    __u32 n = 1;
+    for (__u32 i = 0; i < PORTS_OWNERS_MAX; i++) {
+        if (i >= n)
+            break;
+        key.index = i;
+        const struct ports_owner *owner = bpf_map_lookup_elem(&claimed, &key);
+        if (!owner)
+            break;
+        if (i == 0)
+            n = owner->n;
+        if (overlaps(owner, want) && !may_bind(owner) && !is_daemon()) {
             bpf_set_retval(-IN_USE);
             return REFUSE;
         }

@@ -6,7 +6,7 @@
 
 enum {
     PORTS_OWNERS_MAX = 8, /* claims of one port and protocol that differ in their address */
-    /* Ports in the kernel's map: every port of one network namespace in both protocols. */
+    /* Owners in the kernel's map: every port of one network namespace in both protocols. */
     PORTS_MAX = 2 * 65536,
     /* Ancestors of a process that are compared with a claim's holder. Shells and build tools rarely nest
      * deeper, and the kernel's verifier wants a bound. */
@@ -14,10 +14,10 @@ enum {
 };
 
 struct ports_key {
-    __u64 netns;  /* SO_NETNS_COOKIE */
-    __u16 port;   /* host byte order */
-    __u16 proto;  /* IPPROTO_TCP or IPPROTO_UDP */
-    __u32 unused; /* 0: keys are compared as bytes */
+    __u64 netns; /* SO_NETNS_COOKIE */
+    __u16 port;  /* host byte order */
+    __u16 proto; /* IPPROTO_TCP or IPPROTO_UDP */
+    __u32 index; /* of the owner; nearly always there is only 0 */
 };
 
 /* Which addresses a claim covers. */
@@ -28,27 +28,22 @@ enum {
 
 enum ports_owner_kind {
     PORTS_OWNER_NONE = 0,
-    PORTS_OWNER_CGROUP, /* every process in `cgroup` and below it */
-    PORTS_OWNER_TREE,   /* the process `pid` that started at `start_ns`, and its descendants */
-    PORTS_OWNER_UID,    /* every process of `uid` */
+    PORTS_OWNER_TREE, /* the process `pid`, its descendants, and all in `cgroup` and below it */
+    PORTS_OWNER_UID,  /* every process of `uid` */
 };
 
+/* An owner of a port. Small, because a bind of the port waits for the memory that it is in. */
 struct ports_owner {
-    __u64 claim; /* its id: the daemon replaces and removes an owner by it */
-    __u64 cgroup;
+    __u64 claim;       /* its id: the daemon replaces and removes an owner by it */
+    __u64 cgroup;      /* 0: none */
     __u64 start_ticks; /* field 22 of /proc/PID/stat */
     __u32 pid;         /* in the initial pid namespace */
     __u32 uid;
     __u8 kind;  /* enum ports_owner_kind */
     __u8 any;   /* PORTS_ANY4, PORTS_ANY6; 0: `address` alone */
     __u8 level; /* depth of `cgroup` */
-    __u8 unused[5];
-    __u32 address[4]; /* network byte order; IPv4 is mapped into IPv6 */
-};
-
-struct ports_value {
-    __u32 n;
+    __u8 n;     /* of index 0: how many owners the port has */
     __u32 unused;
-    struct ports_owner owner[PORTS_OWNERS_MAX];
+    __u32 address[4]; /* network byte order; IPv4 is mapped into IPv6 */
 };
 #endif
