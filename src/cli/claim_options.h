@@ -14,7 +14,7 @@ dibs_status cli_one_of(const struct cli *cli, const char *const *names, const ch
         { .name = "pool", .arg = "POOL", .help = "choose from this pool" },                    \
         { .name = "proto",                                                                     \
           .arg = "PROTO",                                                                      \
-          .help = "tcp, udp or sctp; one number for several: tcp+udp",                         \
+          .help = PROTO_PROSE "; one number for several: tcp+udp",                             \
           .words = PROTO_WORDS " tcp+udp" },                                                   \
     {                                                                                          \
         .name = "address", .arg = "ADDRESS",                                                   \

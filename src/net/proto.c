@@ -38,7 +38,7 @@ dibs_status dibs_proto_parse(const char *text, dibs_proto *out, dibs_err *err)
             return DIBS_OK;
         }
     }
-    return err_set(err, DIBS_INVALID, "protocol '%s' is not known: use tcp, udp or sctp",
+    return err_set(err, DIBS_INVALID, "protocol '%s' is not known: use " PROTO_PROSE,
                    text_safe(text ? text : "", shown, sizeof shown));
 }
 

@@ -19,6 +19,7 @@ const struct proto *proto_row(dibs_proto proto);
 enum { PROTO_LIST_MAX = DIBS_PROTO_MAX };
 dibs_status proto_list(const char *text, dibs_proto out[PROTO_LIST_MAX], size_t *n, dibs_err *err);
 
-/* The words of the table, for completions. */
+/* The words of the table: for completions, and for a sentence. */
 #define PROTO_WORDS "tcp udp sctp"
+#define PROTO_PROSE "tcp, udp or sctp"
 #endif

@@ -158,9 +158,11 @@ static void add_compose_port(struct draft *d, const struct compose_port *port)
         (void) snprintf(text, sizeof text, ", count: %u, contiguous: true", port->count);
         add(d, text);
     }
-    add(d, port->proto == DIBS_UDP    ? ", proto: udp }\n"
-           : port->proto == DIBS_SCTP ? ", proto: sctp }\n"
-                                      : " }\n");
+    if (port->proto != DIBS_TCP) {
+        add(d, ", proto: ");
+        add(d, dibs_proto_text(port->proto));
+    }
+    add(d, " }\n");
 }
 
 static void add_services(struct draft *d)
