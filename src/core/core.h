@@ -204,7 +204,7 @@ dibs_status core_refuse(struct core *core, const struct call *call, const struct
 /* Write "'web', pid 12 (node), since 2026-01-31 12:00:00". */
 void core_describe(const dibs_claim *claim, char *out, size_t size);
 
-/* ---- existing claims (find.c) ---- */
+/* ---- existing claims (change.c) ---- */
 dibs_status core_find(struct core *core, const struct call *call, const dibs_which *which, dibs_claim *out,
                       dibs_err *err);
 dibs_status core_release(struct core *core, const struct call *call, const dibs_which *which, unsigned flags,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens ledgers, finds and lists claims; pools, sightings and upkeep. The decisions: claim.c and end.c. */
+/* Opens ledgers, finds and lists claims; pools, sightings and upkeep. The decisions: claim.c and change.c. */
 #include "ledger/ledger.h"
 
 #include <string.h>

@@ -107,7 +107,7 @@ dibs_status claiming_probe(struct claiming *k, const struct ledger_want *want, u
 /* Decide by the claim that the want's name has. *is_done false: the name is free, try the candidates. */
 dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want, dibs_claim *out,
                              bool *is_done);
-/* End the batch's drops, or leave them to their holders (end.c). TAKEN: a shared one is in use. */
+/* End the batch's drops, or leave them to their holders (change.c). TAKEN: a shared one is in use. */
 dibs_status claiming_drop(struct claiming *k);
 void claiming_answer(const struct claim_record *row, bool was_there, dibs_claim *out);
 #endif

@@ -10,7 +10,7 @@
 #include "base/grow.h"
 #include "base/name_part.h"
 #include "kube/controller/known.h"
-#include "kube/controller/wish.h"
+#include "kube/controller/missing_claim.h"
 #include "kube/protocol.h"
 #include "lib/handle.h"
 #include "net/portbits.h"
@@ -34,8 +34,8 @@ struct reconciler {
     /* of the current pass: */
     int64_t now_ms;
     struct known_list confirm, vacate, end;
-    struct wish *wishes;
-    size_t n_wishes, max_wishes;
+    struct missing_claim *missing;
+    size_t n_missing, max_missing;
     dibs_claim restore[STEP];
     struct ledger_restored restored[STEP];
     dibs_status status;
@@ -202,32 +202,32 @@ static bool is_first_look(const struct reconciler *r, struct assigned_claim *cla
     return is_first;
 }
 
-static void report_restored(struct reconciler *r, const struct wish *wish,
+static void report_restored(struct reconciler *r, const struct missing_claim *missing,
                             const struct ledger_restored *restored)
 {
     /* Not written: the ledger has it; our copy of the ledger was older than the pod. */
-    if (!wish->claim || (!restored->is_written && restored->refused.code == DIBS_OK))
+    if (!missing->claim || (!restored->is_written && restored->refused.code == DIBS_OK))
         return;
     if (restored->is_written) {
-        report(r, RECONCILE_REPAIRED, wish->object, wish->port,
-               "Port %u was not allocated; it has been claimed again", wish->port);
+        report(r, RECONCILE_REPAIRED, missing->object, missing->port,
+               "Port %u was not allocated; it has been claimed again", missing->port);
         return;
     }
-    if (is_first_look(r, wish->claim))
+    if (is_first_look(r, missing->claim))
         return;
-    report(r, RECONCILE_DUPLICATE, wish->object, wish->port,
-           "Port %u was assigned to several owners; please recreate the pod: %.150s", wish->port,
+    report(r, RECONCILE_DUPLICATE, missing->object, missing->port,
+           "Port %u was assigned to several owners; please recreate the pod: %.150s", missing->port,
            restored->refused.msg);
 }
 
-static void restore_step(struct reconciler *r, const struct wish *wishes, size_t n)
+static void restore_step(struct reconciler *r, const struct missing_claim *missing, size_t n)
 {
     const struct call call = handle_call(r->options.handle);
     size_t restored = 0;
     dibs_err err = { 0 };
 
     for (size_t i = 0; i < n; i++)
-        wish_claim(&wishes[i], r->options.pool->name, &r->restore[i]);
+        missing_claim_make(&missing[i], r->options.pool->name, &r->restore[i]);
     if (ledger_restore(r->options.ledger, &call, &(dibs_snapshot){ .claims = r->restore, .n = n }, &restored,
                        r->restored, &err) != DIBS_OK) {
         note_failure(r, &err);
@@ -235,28 +235,28 @@ static void restore_step(struct reconciler *r, const struct wish *wishes, size_t
     }
     r->counts.n_restored += restored;
     for (size_t i = 0; i < n; i++)
-        report_restored(r, &wishes[i], &r->restored[i]);
+        report_restored(r, &missing[i], &r->restored[i]);
 }
 
 static int by_port(const void *a, const void *b)
 {
-    return (int) ((const struct wish *) a)->port - (int) ((const struct wish *) b)->port;
+    return (int) ((const struct missing_claim *) a)->port - (int) ((const struct missing_claim *) b)->port;
 }
 
 /* Restore by number: neighbouring ports share a block in etcd, which is then written once. */
 static void restore_all(struct reconciler *r)
 {
-    if (r->n_wishes > 0)
-        qsort(r->wishes, r->n_wishes, sizeof *r->wishes, by_port);
-    for (size_t i = 0; i < r->n_wishes && r->status == DIBS_OK && r->options.may_change(r->options.ctx);
+    if (r->n_missing > 0)
+        qsort(r->missing, r->n_missing, sizeof *r->missing, by_port);
+    for (size_t i = 0; i < r->n_missing && r->status == DIBS_OK && r->options.may_change(r->options.ctx);
          i += STEP)
-        restore_step(r, r->wishes + i, r->n_wishes - i < STEP ? r->n_wishes - i : STEP);
+        restore_step(r, r->missing + i, r->n_missing - i < STEP ? r->n_missing - i : STEP);
 }
 
-static void add_wish(struct reconciler *r, struct wish wish)
+static void add_missing(struct reconciler *r, struct missing_claim missing)
 {
-    if (grow((void **) &r->wishes, r->n_wishes, &r->max_wishes, sizeof *r->wishes))
-        r->wishes[r->n_wishes++] = wish;
+    if (grow((void **) &r->missing, r->n_missing, &r->max_missing, sizeof *r->missing))
+        r->missing[r->n_missing++] = missing;
     else
         r->status = err_set(&r->err, DIBS_FAILURE, "restoring claims: out of memory");
 }
@@ -275,7 +275,7 @@ static void restore_missing(struct reconciler *r, struct inventory_object *o, st
                r->options.pool->name);
         return;
     }
-    add_wish(r, (struct wish){ o, claim, claim->port, claim->protos });
+    add_missing(r, (struct missing_claim){ o, claim, claim->port, claim->protos });
 }
 
 /* Report a pod that bypassed the webhook, or the ports of one that has just come. */
@@ -362,10 +362,10 @@ static void check_claims(struct reconciler *r, struct inventory_object *o)
 
 static void observe(struct reconciler *r, struct inventory_object *o, struct number *number, unsigned proto)
 {
-    struct wish wish = { o, NULL, number->port, (uint8_t) (1u << proto) };
+    struct missing_claim missing = { o, NULL, number->port, (uint8_t) (1u << proto) };
     char name[DIBS_NAME_MAX + 1] = "";
 
-    wish_number_name(&wish, name);
+    missing_claim_number_name(&missing, name);
     if (portbits_has(&r->taken[proto], number->port) && !number->is_reported) {
         number->is_reported = true;
         report(r, RECONCILE_DUPLICATE, o, number->port,
@@ -373,7 +373,7 @@ static void observe(struct reconciler *r, struct inventory_object *o, struct num
                dibs_proto_text((dibs_proto) proto));
     }
     if (!known_find(&r->known, IDENTITY_OBSERVED, name))
-        add_wish(r, wish);
+        add_missing(r, missing);
 }
 
 static void check_object(void *ctx, struct hash_table_item *item)
@@ -400,7 +400,7 @@ static void begin(struct reconciler *r, int64_t now_ms)
     r->counts.n_passes++;
     r->counts.n_claims = r->counts.n_pending = r->counts.n_unneeded = 0;
     r->counts.n_size = dibs_ranges_count(&r->options.pool->ranges);
-    r->confirm.n = r->vacate.n = r->end.n = r->n_wishes = 0;
+    r->confirm.n = r->vacate.n = r->end.n = r->n_missing = 0;
     r->due_ms = 0;
     r->status = DIBS_OK;
     r->err = (dibs_err){ 0 };
@@ -469,6 +469,6 @@ void reconcile_close(struct reconciler *r)
     free(r->confirm.all);
     free(r->vacate.all);
     free(r->end.all);
-    free(r->wishes);
+    free(r->missing);
     free(r);
 }

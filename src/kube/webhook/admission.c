@@ -6,8 +6,8 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "kube/webhook/adopt.h"
 #include "kube/webhook/pod_patch.h"
-#include "kube/webhook/served.h"
 
 #include "base/banned.h"
 
@@ -88,12 +88,12 @@ static dibs_status edit_pod(struct admission *a, dibs *handle, struct allocation
     if (s == DIBS_OK)
         s = allocation_make(handle, allocation, edit, err);
     if ((s == DIBS_TAKEN || s == DIBS_INVALID) && a->request.required)
-        s = served_explain(&a->request, s, err);
+        s = adopt_explain(&a->request, s, err);
     if (s != DIBS_OK)
         return s;
     add_addresses(a, allocation->who, edit);
-    for (size_t i = 0; i < a->brought.n; i++) /* host ports that the pod was copied with */
-        pod_edit_obsolete(edit, a->brought.claims[i].port, a->brought.claims[i].protos);
+    for (size_t i = 0; i < a->assignment.n; i++) /* host ports that the pod was copied with */
+        pod_edit_obsolete(edit, a->assignment.claims[i].port, a->assignment.claims[i].protos);
     return edit->is_lost ? err_set(err, DIBS_FAILURE, "answering a review: out of memory")
                          : pod_patch_write(pod, edit, &a->verdict.patch, err);
 }
@@ -105,7 +105,7 @@ static dibs_status claim_brought(struct admission *a, dibs *handle, struct alloc
     dibs_status s = identity_of_pod(a->review.object, a->review.ns, allocation->who, err);
 
     (void) edit;
-    return s == DIBS_OK ? brought_claim(handle, allocation, err) : s;
+    return s == DIBS_OK ? pod_assignment_claim(handle, allocation, err) : s;
 }
 
 void admission_work(struct admission *admission, const struct admission_options *options, dibs *handle)
@@ -121,7 +121,7 @@ void admission_work(struct admission *admission, const struct admission_options 
                                      .has_quota = options->has_quota,
                                      .pod = review->object,
                                      .request = &admission->request,
-                                     .brought = &admission->brought,
+                                     .assignment = &admission->assignment,
                                      .who = &who,
                                      .warnings = &admission->verdict.warnings };
     dibs_err err = { 0 };
@@ -150,7 +150,7 @@ static dibs_status check_pod(struct admission *a, dibs_err *err)
     if (s == DIBS_OK)
         s = pod_patch_write(review->object, &edit, &patch, err);
     if (s == DIBS_OK)
-        served_adopt(review->object, &who, &a->request);
+        adopt_numbers(review->object, &who, &a->request);
     bytes_done(&patch);
     return s;
 }
@@ -174,11 +174,11 @@ static void begin_create(const struct admission_options *options, struct admissi
         return;
     }
     if (s == DIBS_OK)
-        s = brought_read(options->installation, &a->review, &a->brought, &err);
+        s = pod_assignment_read(options->installation, &a->review, &a->assignment, &err);
     if (s == DIBS_OK && is_some)
         s = check_pod(a, &err);
     decide(a, s, &err);
-    a->needs_ledger = s == DIBS_OK && (is_some || a->brought.n > 0);
+    a->needs_ledger = s == DIBS_OK && (is_some || a->assignment.n > 0);
 }
 
 /* Refuse a change of the key in `map`, "annotations" or "labels". */
@@ -338,7 +338,7 @@ dibs_status admission_begin(const struct admission_options *options, const char 
 void admission_done(struct admission *admission)
 {
     port_request_done(&admission->request);
-    brought_done(&admission->brought);
+    pod_assignment_done(&admission->assignment);
     role_instance_done(&admission->instance);
     bytes_done(&admission->verdict.patch);
     review_done(&admission->review);

@@ -5,7 +5,7 @@
 #include "kube/identity.h"
 #include "kube/install/installation.h"
 #include "kube/webhook/allocation.h"
-#include "kube/webhook/brought.h"
+#include "kube/webhook/pod_assignment.h"
 #include "kube/webhook/port_request.h"
 #include "kube/webhook/review.h"
 #include "kube/webhook/role_instance.h"
@@ -29,8 +29,8 @@ struct admission_options {
 struct admission {
     struct review review;
     struct port_request request;
-    struct brought brought;        /* of a pod */
-    struct role_instance instance; /* of RBG; zero for any other object */
+    struct pod_assignment assignment; /* of a pod */
+    struct role_instance instance;    /* of RBG; zero for any other object */
     struct review_verdict verdict;
     bool needs_ledger;  /* admission_work() must come first */
     bool is_early;      /* refused; another pod's arrival may change that */

@@ -9,9 +9,9 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "kube/assigned.h"
-#include "kube/webhook/brought.h"
 #include "kube/webhook/namespace_quota.h"
 #include "kube/webhook/occupant.h"
+#include "kube/webhook/pod_assignment.h"
 #include "kube/webhook/reference.h"
 #include "lib/handle.h"
 
@@ -447,7 +447,7 @@ static dibs_status allocate(struct batch *b, struct pod_edit *out)
     request_own(b);
     dibs_status s = resolve_references(b);
     for (size_t i = 0; i < b->n_own && s == DIBS_OK && !b->a->is_dry_run; i++)
-        s = brought_remember(b->handle, b->a->brought, b->lines[i].name, b->err);
+        s = pod_assignment_remember(b->handle, b->a->assignment, b->lines[i].name, b->err);
     if (s != DIBS_OK)
         return s;
     s = claim_or_move(b);
@@ -473,7 +473,7 @@ dibs_status allocation_make(dibs *handle, struct allocation *allocation, struct 
     dibs_status s = handle_for(handle, allocation->who->principal, &theirs, err);
 
     if (s == DIBS_OK && !allocation->whos)
-        s = brought_choose_id(&theirs, allocation, err);
+        s = pod_assignment_choose_id(&theirs, allocation, err);
     if (s == DIBS_OK)
         s = allocate(&b, out);
     arena_free(b.arena);

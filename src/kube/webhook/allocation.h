@@ -10,7 +10,7 @@
 #include "kube/webhook/port_request.h"
 #include "kube/webhook/review.h"
 
-struct brought;
+struct pod_assignment;
 
 /* A pod and the ports that it requests. */
 struct allocation {
@@ -21,8 +21,8 @@ struct allocation {
     bool has_quota;     /* the namespace may have no more ports than its quota */
     const jsonr_value *pod;
     const struct port_request *request;
-    const struct brought *brought; /* the assignment that the pod brings */
-    struct identity *who;          /* gets its id and, if unnamed, its instance */
+    const struct pod_assignment *assignment; /* the assignment that the pod brings */
+    struct identity *who;                    /* gets its id and, if unnamed, its instance */
     /* The pod of each port, for pods that do not exist yet; NULL: all ports belong to `who`. */
     const struct identity *whos;
     struct review_warnings *warnings;

@@ -70,7 +70,7 @@ void review_queue_add(struct review_queue *queue, struct review_job *job)
     job->job.is_kept = true;
     job->job.weight =
         (uint32_t) (port_request_count(request) +
-                    (request->config ? request->config->n_references : job->admission.brought.n));
+                    (request->config ? request->config->n_references : job->admission.assignment.n));
     /* Another replica may just have claimed ports for this pod; stale data would claim them twice. */
     job->job.needs_fresh = port_request_annotation(job->admission.review.object, IDENTITY_KEY_CLAIM) != NULL;
     group_commit_queue(queue->group, &job->job);

@@ -7,7 +7,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "store/etcd/compose.h"
+#include "store/etcd/txn.h"
 
 #include "base/banned.h"
 
@@ -34,36 +34,36 @@ static struct etcd_op *fold(struct arena **memory, const struct etcd_op *ops, si
 }
 
 /* Nest operations for etcd's limit: the sum over levels of the larger of conditions and operations. */
-static const struct etcd_op *make_ops(struct txn_plan *plan, size_t *n)
+static const struct etcd_op *make_ops(struct txn_draft *draft, size_t *n)
 {
     const size_t below = OPS_MAX - COMPARES_MAX;
-    struct etcd_op *ops = arena_take(&plan->memory, plan->n_changes * sizeof *ops);
+    struct etcd_op *ops = arena_take(&draft->memory, draft->n_changes * sizeof *ops);
 
-    *n = plan->n_changes;
+    *n = draft->n_changes;
     for (size_t i = 0; i < *n && ops; i++) {
-        ops[i] = plan->changes[i].op;
-        ops[i].value = (struct etcd_bytes){ plan->changes[i].value.at, plan->changes[i].value.n };
+        ops[i] = draft->changes[i].op;
+        ops[i].value = (struct etcd_bytes){ draft->changes[i].value.at, draft->changes[i].value.n };
     }
     if (*n > COMPARES_MAX * below) /* a second time: two levels below */
-        return fold(&plan->memory, fold(&plan->memory, ops, n, below / 2), n, below / 2);
-    return *n > OPS_MAX ? fold(&plan->memory, ops, n, below) : ops;
+        return fold(&draft->memory, fold(&draft->memory, ops, n, below / 2), n, below / 2);
+    return *n > OPS_MAX ? fold(&draft->memory, ops, n, below) : ops;
 }
 
-static dibs_status send(const struct composing *c, struct etcd_call *call, struct etcd_answer *answer,
+static dibs_status send(const struct txn_part *c, struct etcd_call *call, struct etcd_answer *answer,
                         dibs_err *err)
 {
-    struct txn_plan *plan = c->plan;
+    struct txn_draft *draft = c->draft;
     struct etcdstore_key tail = etcdstore_key(c->self, SPACE_HOST, 't');
     struct etcd_op tail_now = etcdstore_read_op(&tail);
     struct etcd_txn txn = {
-        .compares = plan->compares, .n_compares = plan->n_compares, .otherwise = &tail_now, .n_otherwise = 1
+        .compares = draft->compares, .n_compares = draft->n_compares, .otherwise = &tail_now, .n_otherwise = 1
     };
     struct etcd_op op = { .kind = ETCD_TXN, .txn = &txn };
 
-    txn.then = make_ops(plan, &txn.n_then);
+    txn.then = make_ops(draft, &txn.n_then);
     if (!txn.then)
         return err_set(err, DIBS_FAILURE, "changing the ledger: out of memory");
-    if (txn.n_then > (plan->n_changes > OPS_MAX ? COMPARES_MAX : OPS_MAX))
+    if (txn.n_then > (draft->n_changes > OPS_MAX ? COMPARES_MAX : OPS_MAX))
         return err_trouble(err, DIBS_TROUBLE_FULL, "that is more than one commit to etcd can change");
     return etcd_do(c->self->etcd, call, &op, answer, err);
 }
@@ -71,14 +71,14 @@ static dibs_status send(const struct composing *c, struct etcd_call *call, struc
 enum outcome { NOT_DONE, IS_DONE, OUTCOME_UNKNOWN };
 
 /* Return the nonce of the tail that decide() puts to make our Txn fail. */
-static uint64_t other_nonce(const struct composing *c)
+static uint64_t other_nonce(const struct txn_part *c)
 {
     return c->tail.nonce + 1;
 }
 
 /* Determine the result from the current tail, after our change of it failed. A tail that neither we nor
  * decide() wrote belongs to a commit on behalf of several nodes, which hides the result of ours. */
-static enum outcome judge_tail(const struct composing *c, const struct etcd_result *found, int64_t *revision)
+static enum outcome judge_tail(const struct txn_part *c, const struct etcd_result *found, int64_t *revision)
 {
     struct node_tail tail = { 0 };
 
@@ -93,7 +93,7 @@ static enum outcome judge_tail(const struct composing *c, const struct etcd_resu
 }
 
 /* Find out the result of a Txn whose answer was lost: read the tail, or change it so that the Txn fails. */
-static enum outcome decide(const struct composing *c, int64_t *revision)
+static enum outcome decide(const struct txn_part *c, int64_t *revision)
 {
     struct etcd_store *self = c->self;
     struct etcdstore_key key = etcdstore_key(self, SPACE_HOST, 't');
@@ -125,7 +125,7 @@ static enum outcome decide(const struct composing *c, int64_t *revision)
     return outcome;
 }
 
-static void note_success(struct composing *c, int64_t revision)
+static void note_success(struct txn_part *c, int64_t revision)
 {
     struct etcd_store *self = c->self;
     const struct memory_tables *tables = &self->copy.tables;
@@ -192,10 +192,10 @@ static void count(struct ledger_traffic *traffic, const struct etcd_call *call, 
 }
 
 /* Send the Txn of all stores; the tail of the first one shows the result for all. */
-static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err)
+static dibs_status send_and_learn(struct txn_part *all, size_t n, dibs_err *err)
 {
     AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
-    struct composing *c = &all[0];
+    struct txn_part *c = &all[0];
     struct etcd_call call = etcdstore_call(c->self);
     int64_t began_us = clock_monotonic_us();
     dibs_status s = send(c, &call, &answer, err);
@@ -238,14 +238,14 @@ static dibs_status send_and_learn(struct composing *all, size_t n, dibs_err *err
 
 dibs_status etcdstore_commit(struct store *const *all, size_t n, dibs_err *err)
 {
-    AUTO(free_auto) struct composing *c = calloc(n, sizeof *c);
-    AUTO(txn_plan_done) struct txn_plan plan = { 0 };
+    AUTO(free_auto) struct txn_part *c = calloc(n, sizeof *c);
+    AUTO(txn_draft_done) struct txn_draft draft = { 0 };
     dibs_err local = { 0 };
     dibs_status s = DIBS_OK;
 
     if (!c)
         return err_set(err, DIBS_FAILURE, "changing the ledger: out of memory");
     for (size_t i = 0; i < n && s == DIBS_OK; i++)
-        s = compose(&c[i], &plan, etcdstore_of(all[i]), err);
+        s = txn_compose(&c[i], &draft, etcdstore_of(all[i]), err);
     return s == DIBS_OK ? send_and_learn(c, n, err ? err : &local) : s;
 }

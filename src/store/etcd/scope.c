@@ -10,7 +10,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "store/etcd/compose.h"
+#include "store/etcd/txn.h"
 
 #include "base/banned.h"
 
@@ -233,7 +233,7 @@ dibs_status etcdstore_change_pool(struct store *store, const dibs_pool *pool, bo
 }
 
 /* Rewrite the blocks of the former scope, to remove their cooling ports. */
-void compose_touch_rescoped(struct composing *c)
+void txn_touch_rescoped(struct txn_part *c)
 {
     for (size_t i = 0; i < BLOCKS; i++)
         for (size_t space = 0; space < SPACES && c->self->rescoped.word[i]; space++)
@@ -241,12 +241,12 @@ void compose_touch_rescoped(struct composing *c)
                 c->is_touched[space][i] = true;
 }
 
-void compose_fence(struct composing *c)
+void txn_fence(struct txn_part *c)
 {
     struct etcdstore_key key = etcdstore_named_key(c->self, 'p', STORE_FENCE);
 
     if (!c->self->fence_revision)
         return;
-    compose_compare(c, etcdstore_same(&key, c->self->fence_revision));
-    compose_delete(c, &key, NULL);
+    txn_compare(c, etcdstore_same(&key, c->self->fence_revision));
+    txn_delete(c, &key, NULL);
 }

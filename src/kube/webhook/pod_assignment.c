@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "kube/webhook/brought.h"
+#include "kube/webhook/pod_assignment.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +17,14 @@
 #define REMEDY \
     "remove the annotations " IDENTITY_KEY_CLAIM ", " IDENTITY_KEY_ASSIGNED " and " IDENTITY_KEY_SIGNATURE
 
-void brought_done(struct brought *brought)
+void pod_assignment_done(struct pod_assignment *assignment)
 {
-    assigned_free(brought->claims, brought->n);
-    *brought = (struct brought){ 0 };
+    assigned_free(assignment->claims, assignment->n);
+    *assignment = (struct pod_assignment){ 0 };
 }
 
-dibs_status brought_read(const struct installation *installation, const struct review *review,
-                         struct brought *out, dibs_err *err)
+dibs_status pod_assignment_read(const struct installation *installation, const struct review *review,
+                                struct pod_assignment *out, dibs_err *err)
 {
     const char *signature = port_request_annotation(review->object, IDENTITY_KEY_SIGNATURE);
     struct identity who = { 0 };
@@ -51,22 +51,23 @@ dibs_status brought_read(const struct installation *installation, const struct r
 }
 
 /* Return the number that the pod brings for the port of this claim; 0: none. */
-static uint16_t number_of(const struct brought *brought, const char *claim)
+static uint16_t number_of(const struct pod_assignment *assignment, const char *claim)
 {
     const char *port = name_part_at(claim, DIBS_NAME_PARTS_MAX - 1);
 
-    for (size_t i = 0; i < brought->n && port; i++) {
-        const char *its = name_part_at(brought->claims[i].name, DIBS_NAME_PARTS_MAX - 1);
+    for (size_t i = 0; i < assignment->n && port; i++) {
+        const char *its = name_part_at(assignment->claims[i].name, DIBS_NAME_PARTS_MAX - 1);
 
         if (its && strcmp(its, port) == 0)
-            return brought->claims[i].port;
+            return assignment->claims[i].port;
     }
     return 0;
 }
 
-dibs_status brought_remember(dibs *handle, const struct brought *brought, const char *claim, dibs_err *err)
+dibs_status pod_assignment_remember(dibs *handle, const struct pod_assignment *assignment, const char *claim,
+                                    dibs_err *err)
 {
-    uint16_t port = brought ? number_of(brought, claim) : 0;
+    uint16_t port = assignment ? number_of(assignment, claim) : 0;
     dibs_status s = port ? handle_remember(handle, claim, port, err) : DIBS_OK;
 
     return s == DIBS_TAKEN ? DIBS_OK : s; /* the name has its claim already */
@@ -93,12 +94,12 @@ static bool is_pending(dibs *handle, const struct port_request *request, const s
     return true;
 }
 
-dibs_status brought_choose_id(dibs *handle, const struct allocation *a, dibs_err *err)
+dibs_status pod_assignment_choose_id(dibs *handle, const struct allocation *a, dibs_err *err)
 {
     char id[IDENTITY_ID_MAX + 1];
     int64_t wall_ms = handle_call(handle).now.wall_ms;
 
-    if (a->brought && a->brought->is_signed && identity_may_be_asked_again(a->who, a->pod, wall_ms) &&
+    if (a->assignment && a->assignment->is_signed && identity_may_be_asked_again(a->who, a->pod, wall_ms) &&
         (a->who->is_named || is_pending(handle, a->request, a->who)))
         return DIBS_OK;
     dibs_status s = identity_draw_id(a->pod, wall_ms, id, err);
@@ -160,7 +161,7 @@ static dibs_request request_of(const struct allocation *a, const struct assigned
 
 /* Refuse a number that an object uses without a claim. After the ledger has refused the requests (`s`), name
  * the number that has another holder, and what to do. */
-static dibs_status check_numbers(dibs *theirs, const struct brought *b, const dibs_request *requests,
+static dibs_status check_numbers(dibs *theirs, const struct pod_assignment *b, const dibs_request *requests,
                                  dibs_status s, dibs_err *err)
 {
     bool is_refused = s == DIBS_TAKEN;
@@ -183,9 +184,9 @@ static dibs_status check_numbers(dibs *theirs, const struct brought *b, const di
     return s;
 }
 
-dibs_status brought_claim(dibs *handle, const struct allocation *a, dibs_err *err)
+dibs_status pod_assignment_claim(dibs *handle, const struct allocation *a, dibs_err *err)
 {
-    const struct brought *b = a->brought;
+    const struct pod_assignment *b = a->assignment;
     AUTO(free_auto) dibs_request *requests = calloc(b->n + 1, sizeof *requests);
     AUTO(free_auto) dibs_claim *claims = calloc(b->n + 1, sizeof *claims);
     dibs theirs = { 0 };

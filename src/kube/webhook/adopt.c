@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "kube/webhook/served.h"
+#include "kube/webhook/adopt.h"
 
 #include <string.h>
 
@@ -102,7 +102,7 @@ static bool read_ports(const jsonr_value *pod, struct port_request *request, uin
     return true;
 }
 
-void served_adopt(const jsonr_value *pod, const struct identity *who, struct port_request *request)
+void adopt_numbers(const jsonr_value *pod, const struct identity *who, struct port_request *request)
 {
     const struct workload_component *config = request->config;
     bool is_injected = port_request_annotation(pod, IDENTITY_KEY_INJECTED) != NULL;
@@ -131,7 +131,7 @@ void served_adopt(const jsonr_value *pod, const struct identity *who, struct por
     request->is_injected = is_injected;
 }
 
-dibs_status served_explain(const struct port_request *request, dibs_status s, dibs_err *err)
+dibs_status adopt_explain(const struct port_request *request, dibs_status s, dibs_err *err)
 {
     const char *remedy[2][2] = {
         { "RBG's --start-port and --port-range must be those of the pool",

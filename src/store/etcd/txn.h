@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef DIBS_STORE_ETCD_COMPOSE_H
-#define DIBS_STORE_ETCD_COMPOSE_H
+#ifndef DIBS_STORE_ETCD_TXN_H
+#define DIBS_STORE_ETCD_TXN_H
 /* Build a Txn: the changes of a transaction, and compares of the records that it is based on. */
 #include "base/arena.h"
 #include "store/etcd/etcd_store.h"
@@ -19,7 +19,7 @@ struct change {
 };
 
 /* The Txn of all stores that it commits. */
-struct txn_plan {
+struct txn_draft {
     struct change *changes;
     size_t n_changes, max_changes;
     struct etcd_compare *compares;
@@ -28,12 +28,12 @@ struct txn_plan {
     bool is_lost;         /* out of memory */
     struct bytes spare;   /* receives the written values when is_lost */
 };
-void txn_plan_done(struct txn_plan *plan);
+void txn_draft_done(struct txn_draft *draft);
 
 /* One store's part of the Txn. */
-struct composing {
+struct txn_part {
     struct etcd_store *self;
-    struct txn_plan *plan;
+    struct txn_draft *draft;
     struct node_tail tail;
     bool is_touched[SPACES][BLOCKS];
     bool attaches;              /* it writes holders of ours, attached to the lease of this host */
@@ -42,14 +42,14 @@ struct composing {
 };
 
 /* Compose the part of `self`. FAILURE: out of memory; UNAVAILABLE: too many claims for a block. */
-dibs_status compose(struct composing *c, struct txn_plan *plan, struct etcd_store *self, dibs_err *err);
+dibs_status txn_compose(struct txn_part *c, struct txn_draft *draft, struct etcd_store *self, dibs_err *err);
 
 /* Add a delete. `end` NULL: only that key. */
-void compose_delete(struct composing *c, const struct etcdstore_key *key, const struct etcdstore_key *end);
+void txn_delete(struct txn_part *c, const struct etcdstore_key *key, const struct etcdstore_key *end);
 /* Add a compare: etcdstore_same() and the like. */
-void compose_compare(struct composing *c, struct etcd_compare compare);
+void txn_compare(struct txn_part *c, struct etcd_compare compare);
 
 /* scope.c: add the blocks of ports that change their scope, and the removal of the fence around them. */
-void compose_touch_rescoped(struct composing *c);
-void compose_fence(struct composing *c);
+void txn_touch_rescoped(struct txn_part *c);
+void txn_fence(struct txn_part *c);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds claims by token, name or port; releases, renews and transfers them. */
+/* Changes existing claims: finds them by token, name or port, and releases, renews or transfers them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef DIBS_KUBE_WEBHOOK_SERVED_H
-#define DIBS_KUBE_WEBHOOK_SERVED_H
+#ifndef DIBS_KUBE_WEBHOOK_ADOPT_H
+#define DIBS_KUBE_WEBHOOK_ADOPT_H
 /* Pods that have their numbers already, from RBG's own allocator or from `dibs kube inject`. RBG stores the
  * numbers in its RoleInstance and copies them into each pod before the API server asks us: variables of all
  * containers, and `annotationKey`. A pod with other numbers than its instance would contradict what RBG tells
@@ -10,7 +10,7 @@
 
 /* If the pod has a number for everything it asks for, require these numbers: the mode of the ports,
  * request->required and request->given. A pod that the webhook has served is left alone. */
-void served_adopt(const jsonr_value *pod, const struct identity *who, struct port_request *request);
+void adopt_numbers(const jsonr_value *pod, const struct identity *who, struct port_request *request);
 /* Extend the message of a refusal of these numbers by who gave them, and what to do. Returns `s`. */
-dibs_status served_explain(const struct port_request *request, dibs_status s, dibs_err *err);
+dibs_status adopt_explain(const struct port_request *request, dibs_status s, dibs_err *err);
 #endif

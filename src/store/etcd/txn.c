@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "store/etcd/compose.h"
+#include "store/etcd/txn.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -14,73 +14,73 @@
 
 #include "base/banned.h"
 
-void txn_plan_done(struct txn_plan *plan)
+void txn_draft_done(struct txn_draft *draft)
 {
-    for (size_t i = 0; i < plan->n_changes; i++)
-        bytes_done(&plan->changes[i].value);
-    bytes_done(&plan->spare);
-    free(plan->changes);
-    free(plan->compares);
-    arena_free(plan->memory);
+    for (size_t i = 0; i < draft->n_changes; i++)
+        bytes_done(&draft->changes[i].value);
+    bytes_done(&draft->spare);
+    free(draft->changes);
+    free(draft->compares);
+    arena_free(draft->memory);
 }
 
-static struct etcd_bytes keep(struct txn_plan *plan, struct etcd_bytes key)
+static struct etcd_bytes keep(struct txn_draft *draft, struct etcd_bytes key)
 {
-    void *at = key.n > 0 ? arena_take(&plan->memory, key.n) : NULL;
+    void *at = key.n > 0 ? arena_take(&draft->memory, key.n) : NULL;
 
-    plan->is_lost = plan->is_lost || (key.n > 0 && !at);
+    draft->is_lost = draft->is_lost || (key.n > 0 && !at);
     if (at)
         memcpy(at, key.at, key.n);
     return (struct etcd_bytes){ at, at ? key.n : 0 };
 }
 
-static struct bytes *add_change(struct txn_plan *plan, struct etcd_op op)
+static struct bytes *add_change(struct txn_draft *draft, struct etcd_op op)
 {
-    if (!grow((void **) &plan->changes, plan->n_changes, &plan->max_changes, sizeof *plan->changes)) {
-        plan->is_lost = true;
-        return &plan->spare;
+    if (!grow((void **) &draft->changes, draft->n_changes, &draft->max_changes, sizeof *draft->changes)) {
+        draft->is_lost = true;
+        return &draft->spare;
     }
-    op.key = keep(plan, op.key);
-    op.end = keep(plan, op.end);
-    plan->changes[plan->n_changes] = (struct change){ .op = op };
-    return &plan->changes[plan->n_changes++].value;
+    op.key = keep(draft, op.key);
+    op.end = keep(draft, op.end);
+    draft->changes[draft->n_changes] = (struct change){ .op = op };
+    return &draft->changes[draft->n_changes++].value;
 }
 
 /* Add a put. The caller fills in the returned value before it adds anything else. */
-static struct bytes *compose_put(struct composing *c, const struct etcdstore_key *key)
+static struct bytes *txn_put(struct txn_part *c, const struct etcdstore_key *key)
 {
-    return add_change(c->plan, (struct etcd_op){ .kind = ETCD_PUT, .key = etcdstore_key_bytes(key) });
+    return add_change(c->draft, (struct etcd_op){ .kind = ETCD_PUT, .key = etcdstore_key_bytes(key) });
 }
 
-void compose_delete(struct composing *c, const struct etcdstore_key *key, const struct etcdstore_key *end)
+void txn_delete(struct txn_part *c, const struct etcdstore_key *key, const struct etcdstore_key *end)
 {
     struct etcd_op op = { .kind = ETCD_DELETE, .key = etcdstore_key_bytes(key) };
 
     if (end)
         op.end = etcdstore_key_bytes(end);
-    (void) add_change(c->plan, op);
+    (void) add_change(c->draft, op);
 }
 
-void compose_compare(struct composing *c, struct etcd_compare compare)
+void txn_compare(struct txn_part *c, struct etcd_compare compare)
 {
-    struct txn_plan *plan = c->plan;
+    struct txn_draft *draft = c->draft;
 
-    if (!grow((void **) &plan->compares, plan->n_compares, &plan->max_compares, sizeof *plan->compares)) {
-        plan->is_lost = true;
+    if (!grow((void **) &draft->compares, draft->n_compares, &draft->max_compares, sizeof *draft->compares)) {
+        draft->is_lost = true;
         return;
     }
-    compare.key = keep(plan, compare.key);
-    compare.end = keep(plan, compare.end);
-    plan->compares[plan->n_compares++] = compare;
+    compare.key = keep(draft, compare.key);
+    compare.end = keep(draft, compare.end);
+    draft->compares[draft->n_compares++] = compare;
 }
 
 /* Compare that no cluster record of this kind is newer than `revision`. */
-static void compare_kind(struct composing *c, char kind, int64_t revision)
+static void compare_kind(struct txn_part *c, char kind, int64_t revision)
 {
     struct etcdstore_key first = etcdstore_key(c->self, SPACE_CLUSTER, kind);
     struct etcdstore_key end = etcdstore_key_end(&first);
 
-    compose_compare(c, etcdstore_not_newer(&first, &end, revision));
+    txn_compare(c, etcdstore_not_newer(&first, &end, revision));
 }
 
 static const void *record_of(const struct memory_change *change)
@@ -160,7 +160,7 @@ struct content {
     size_t n_claims, n_cooling;
 };
 
-static void touch(struct composing *c, uint16_t port)
+static void touch(struct txn_part *c, uint16_t port)
 {
     c->is_touched[etcdstore_space(c->self, port)][port / BLOCK_PORTS] = true;
 }
@@ -233,7 +233,7 @@ static void pack_content(const struct etcd_store *self, enum etcdstore_space spa
         pack_cooling(&w, content->cooling[i]);
 }
 
-static dibs_status add_block(struct composing *c, enum etcdstore_space space, uint16_t block, dibs_err *err)
+static dibs_status add_block(struct txn_part *c, enum etcdstore_space space, uint16_t block, dibs_err *err)
 {
     struct content content;
     dibs_status s = collect(c->self, space, block, &content, err);
@@ -243,12 +243,12 @@ static dibs_status add_block(struct composing *c, enum etcdstore_space space, ui
     struct etcdstore_key key = etcdstore_key(c->self, space, 'b');
     etcdstore_key_add_hex(&key, block, 4);
     if (space == SPACE_CLUSTER)
-        compose_compare(c, etcdstore_same(&key, c->self->block_revision[space][block]));
-    pack_content(c->self, space, &content, compose_put(c, &key));
+        txn_compare(c, etcdstore_same(&key, c->self->block_revision[space][block]));
+    pack_content(c->self, space, &content, txn_put(c, &key));
     return DIBS_OK;
 }
 
-static dibs_status add_blocks(struct composing *c, dibs_err *err)
+static dibs_status add_blocks(struct txn_part *c, dibs_err *err)
 {
     dibs_status s = DIBS_OK;
 
@@ -262,7 +262,7 @@ static dibs_status add_blocks(struct composing *c, dibs_err *err)
 /* ---- holders: ours are attached to a live lease; other nodes get a note of their ended claims ---- */
 
 /* Record a claim that we end for its host, which reads its own records. */
-static void add_loss(struct composing *c, const struct claim_record *before)
+static void add_loss(struct txn_part *c, const struct claim_record *before)
 {
     const char *node = before->node < c->self->n_nodes ? c->self->nodes[before->node].name : "";
     struct etcdstore_key key = lost_key(c->self, node, before->claim.id);
@@ -272,7 +272,7 @@ static void add_loss(struct composing *c, const struct claim_record *before)
     if (!node[0])
         return; /* that host was removed */
     principal_out(c->self, row.node, row.claim.principal);
-    struct block_writer w = pack_block(compose_put(c, &key), 1, 0);
+    struct block_writer w = pack_block(txn_put(c, &key), 1, 0);
     pack_claim(&w, &row);
     for (size_t i = 0; i < c->n_other; i++)
         is_known = is_known || c->other[i] == before->node;
@@ -280,7 +280,7 @@ static void add_loss(struct composing *c, const struct claim_record *before)
         c->other[c->n_other++] = before->node;
 }
 
-static void add_holder(struct composing *c, const struct claim_record *before, const struct claim_record *now)
+static void add_holder(struct txn_part *c, const struct claim_record *before, const struct claim_record *now)
 {
     bool is_ours = now && etcdstore_is_own(c->self, now->node);
 
@@ -289,16 +289,16 @@ static void add_holder(struct composing *c, const struct claim_record *before, c
         add_loss(c, before);
 }
 
-static void add_lease_compare(struct composing *c, const char *node, int64_t incarnation)
+static void add_lease_compare(struct txn_part *c, const char *node, int64_t incarnation)
 {
     struct etcdstore_key key = etcdstore_named_key(c->self, 'l', node);
 
-    compose_compare(c, (struct etcd_compare){ .target = ETCD_CREATE_REVISION,
-                                              .key = etcdstore_key_bytes(&key),
-                                              .number = incarnation });
+    txn_compare(c, (struct etcd_compare){ .target = ETCD_CREATE_REVISION,
+                                          .key = etcdstore_key_bytes(&key),
+                                          .number = incarnation });
 }
 
-static void add_lease_compares(struct composing *c)
+static void add_lease_compares(struct txn_part *c)
 {
     const struct etcd_store *self = c->self;
     struct ledger_lease mine = { 0 };
@@ -312,12 +312,12 @@ static void add_lease_compares(struct composing *c)
                       mine.is_member ? mine.incarnation : self->nodes[etcdstore_number(self)].incarnation);
 }
 
-static void add_noted(struct composing *c)
+static void add_noted(struct txn_part *c)
 {
     for (size_t i = 0; i < c->self->n_lost && c->self->is_noting_lost; i++) {
         struct etcdstore_key key = lost_key(c->self, c->self->node, c->self->lost[i].claim.id);
 
-        compose_delete(c, &key, NULL);
+        txn_delete(c, &key, NULL);
     }
 }
 
@@ -341,14 +341,14 @@ static int by_record(const void *a, const void *b)
 }
 
 /* Compare the name's key, unless it belongs to a user of this host: then the tail guards it. */
-static void add_name_compare(struct composing *c, enum etcdstore_space space, const struct etcdstore_key *key,
+static void add_name_compare(struct txn_part *c, enum etcdstore_space space, const struct etcdstore_key *key,
                              const struct name_record *known, int64_t revision)
 {
     if (space == SPACE_CLUSTER && !is_users_name(known))
-        compose_compare(c, etcdstore_same(key, revision));
+        txn_compare(c, etcdstore_same(key, revision));
 }
 
-static void add_name(struct composing *c, const struct name_record *before, const struct name_record *now)
+static void add_name(struct txn_part *c, const struct name_record *before, const struct name_record *now)
 {
     const struct etcd_store *self = c->self;
     enum etcdstore_space from = before ? (enum etcdstore_space) before->space : SPACE_HOST;
@@ -358,7 +358,7 @@ static void add_name(struct composing *c, const struct name_record *before, cons
         struct etcdstore_key key = name_key(self, from, before);
 
         add_name_compare(c, from, &key, before, before->revision);
-        compose_delete(c, &key, NULL);
+        txn_delete(c, &key, NULL);
     }
     if (!now)
         return;
@@ -367,62 +367,62 @@ static void add_name(struct composing *c, const struct name_record *before, cons
 
     add_name_compare(c, to, &key, now, before && from == to ? before->revision : 0);
     name_out(self, to, now, &out);
-    pack_name(compose_put(c, &key), &out);
+    pack_name(txn_put(c, &key), &out);
 }
 
-static void add_pool(struct composing *c, const dibs_pool *before, const dibs_pool *now)
+static void add_pool(struct txn_part *c, const dibs_pool *before, const dibs_pool *now)
 {
     const dibs_pool *any = now ? now : before;
     struct etcdstore_key key = etcdstore_named_key(c->self, 'p', any->name);
 
     if (now) {
-        pack_pool(compose_put(c, &key), now);
+        pack_pool(txn_put(c, &key), now);
         return;
     }
     struct etcdstore_key removal = etcdstore_named_key(c->self, 'p', STORE_REMOVAL);
 
-    compose_delete(c, &key, NULL);
-    (void) compose_put(c, &removal);
+    txn_delete(c, &key, NULL);
+    (void) txn_put(c, &removal);
 }
 
-static void add_sighting(struct composing *c, const struct sighting_record *before,
+static void add_sighting(struct txn_part *c, const struct sighting_record *before,
                          const struct sighting_record *now)
 {
     struct etcdstore_key key = etcdstore_key(c->self, SPACE_HOST, 's');
 
     etcdstore_key_add_hex(&key, now ? now->seen.id : before->seen.id, 16);
     if (now)
-        pack_sighting(compose_put(c, &key), now);
+        pack_sighting(txn_put(c, &key), now);
     else
-        compose_delete(c, &key, NULL);
+        txn_delete(c, &key, NULL);
 }
 
 /* Compare the fact's key, too: two clusters that begin to use one ledger must not both succeed. */
-static void add_fact(struct composing *c, const struct fact_record *before, const struct fact_record *now)
+static void add_fact(struct txn_part *c, const struct fact_record *before, const struct fact_record *now)
 {
     const struct fact_record *either = now ? now : before;
 
     assert(either);
     struct etcdstore_key key = etcdstore_named_key(c->self, 'f', either->subject);
 
-    compose_compare(c, etcdstore_same(&key, before ? before->revision : 0));
+    txn_compare(c, etcdstore_same(&key, before ? before->revision : 0));
     if (now)
-        pack_fact(compose_put(c, &key), now);
+        pack_fact(txn_put(c, &key), now);
     else
-        compose_delete(c, &key, NULL);
+        txn_delete(c, &key, NULL);
 }
 
 /* Put an answer. add_history() removes answers in groups. */
-static void add_answer(struct composing *c, const struct answer_record *now)
+static void add_answer(struct txn_part *c, const struct answer_record *now)
 {
     if (!now)
         return;
     struct etcdstore_key key = answer_key(c->self, now);
 
-    pack_answer(compose_put(c, &key), now);
+    pack_answer(txn_put(c, &key), now);
 }
 
-static void add_record(struct composing *c, size_t table, const void *before, const void *now)
+static void add_record(struct txn_part *c, size_t table, const void *before, const void *now)
 {
     if (table == CLAIMS)
         add_holder(c, before, now);
@@ -439,14 +439,14 @@ static void add_record(struct composing *c, size_t table, const void *before, co
 }
 
 /* Add each changed record once, with its state before all changes and its state now. */
-static void add_records(struct composing *c)
+static void add_records(struct txn_part *c)
 {
     const struct memory_tables *tables = &c->self->copy.tables;
     AUTO(free_auto) struct touched *all = calloc(tables->n_journal + 1, sizeof *all);
     size_t n = 0;
 
     if (!all) {
-        c->plan->is_lost = true;
+        c->draft->is_lost = true;
         return;
     }
     for (size_t i = 0; i < tables->n_journal; i++) {
@@ -477,16 +477,16 @@ static void add_records(struct composing *c)
 }
 
 /* Delete the host's keys of this kind below `number`. */
-static void add_delete_below(struct composing *c, char kind, uint64_t number, int digits)
+static void add_delete_below(struct txn_part *c, char kind, uint64_t number, int digits)
 {
     struct etcdstore_key first = etcdstore_key(c->self, SPACE_HOST, kind);
     struct etcdstore_key last = first;
 
     etcdstore_key_add_hex(&last, number, digits);
-    compose_delete(c, &first, &last);
+    txn_delete(c, &first, &last);
 }
 
-static void add_history(struct composing *c)
+static void add_history(struct txn_part *c)
 {
     const struct memory_tables *tables = &c->self->copy.tables;
     const struct memory_table *t = &tables->table[EVENTS];
@@ -501,7 +501,7 @@ static void add_history(struct composing *c)
         c->tail.seq = fresh[n - 1]->event.seq;
         c->tail.cursor = fresh[n - 1]->cursor;
         etcdstore_key_add_hex(&key, c->tail.seq, 16);
-        pack_events(compose_put(c, &key), fresh, n);
+        pack_events(txn_put(c, &key), fresh, n);
     }
     if (c->self->trimmed_seq > c->tail.gone) {
         add_delete_below(c, 'e', c->self->trimmed_seq + 1, 16);
@@ -512,54 +512,54 @@ static void add_history(struct composing *c)
 }
 
 /* Compare and put the tail. Every commit of this host does so, which orders them. */
-static void add_tail(struct composing *c)
+static void add_tail(struct txn_part *c)
 {
     struct etcdstore_key key = etcdstore_key(c->self, SPACE_HOST, 't');
 
-    compose_compare(c, etcdstore_same(&key, c->self->tail_revision));
-    pack_tail(compose_put(c, &key), &c->tail);
+    txn_compare(c, etcdstore_same(&key, c->self->tail_revision));
+    pack_tail(txn_put(c, &key), &c->tail);
 }
 
 /* Replace many compares by one compare of the range: no key in it is newer than the copy. */
-static void join_compares(struct composing *c, size_t n_before)
+static void join_compares(struct txn_part *c, size_t n_before)
 {
-    if (c->plan->n_compares - n_before <= COMPARES_MAX)
+    if (c->draft->n_compares - n_before <= COMPARES_MAX)
         return;
-    c->plan->n_compares = n_before;
+    c->draft->n_compares = n_before;
     compare_kind(c, 'b', c->self->revision);
     compare_kind(c, 'n', c->self->revision);
 }
 
 /* Wake the node of a store that this process does not watch: we commit on its behalf. */
-static void add_wake(struct composing *c)
+static void add_wake(struct txn_part *c)
 {
     struct etcdstore_key key = etcdstore_key(c->self, SPACE_HOST, 'w');
 
     if (!c->self->is_watched)
-        (void) compose_put(c, &key);
+        (void) txn_put(c, &key);
 }
 
-dibs_status compose(struct composing *c, struct txn_plan *plan, struct etcd_store *self, dibs_err *err)
+dibs_status txn_compose(struct txn_part *c, struct txn_draft *draft, struct etcd_store *self, dibs_err *err)
 {
-    size_t n_before = plan->n_compares;
+    size_t n_before = draft->n_compares;
 
-    *c = (struct composing){ .self = self, .plan = plan, .tail = self->tail };
+    *c = (struct txn_part){ .self = self, .draft = draft, .tail = self->tail };
     if (getrandom(&c->tail.nonce, sizeof c->tail.nonce, 0) != (ssize_t) sizeof c->tail.nonce)
         return err_os(err, DIBS_FAILURE, errno, "changing the ledger");
     add_records(c);
-    compose_touch_rescoped(c);
+    txn_touch_rescoped(c);
     dibs_status s = add_blocks(c, err);
     join_compares(c, n_before);
     if (s != DIBS_OK)
         return s;
-    compose_fence(c);
+    txn_fence(c);
     add_history(c);
     add_noted(c);
     compare_kind(c, 'p', self->pools_revision); /* the pools determine the scope of each port */
     add_lease_compares(c);
     add_tail(c);
     add_wake(c);
-    for (size_t i = 0; i < plan->n_changes; i++)
-        plan->is_lost = plan->is_lost || plan->changes[i].value.is_lost;
-    return plan->is_lost ? err_set(err, DIBS_FAILURE, "changing the ledger: out of memory") : DIBS_OK;
+    for (size_t i = 0; i < draft->n_changes; i++)
+        draft->is_lost = draft->is_lost || draft->changes[i].value.is_lost;
+    return draft->is_lost ? err_set(err, DIBS_FAILURE, "changing the ledger: out of memory") : DIBS_OK;
 }
