@@ -8,20 +8,28 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "cli/manifest.h"
+#include "cli/target.h"
 #include "workload/strangers.h"
 
 #include "base/banned.h"
 
-dibs_status cli_port_report(const struct cli *cli, dibs_port_question *question, dibs_port_report **out,
+dibs_status cli_port_report(struct cli *cli, dibs_port_question *question, dibs_port_report **out,
                             dibs_err *err)
 {
     AUTO(free_auto) dibs_port_report *report = calloc(1, sizeof *report); /* too large for the stack */
-    dibs_status status = dibs_port_parse(cli->argv[0], &question->port, err);
+    dibs_claim claim;
+    dibs_status status = cli_port_of(cli, cli->argv[0], &question->port, &claim, err);
 
     if (status == DIBS_OK && !report)
         status = err_set(err, DIBS_FAILURE, "out of memory");
+    if (status == DIBS_OK && question->n == 0 && claim.port) {
+        question->bindings = claim.bindings;
+        question->n = claim.n_bindings;
+    }
     if (status == DIBS_OK)
         status = dibs_port_explain(cli->handle, question, report, err);
+    if (question->bindings == claim.bindings)
+        question->n = 0;
     if (status == DIBS_OK)
         *out = TAKE(report);
     return status;

@@ -5,8 +5,9 @@
 #include "cli/cli.h"
 #include "codec/wire.h"
 
-/* Report on the port in the command's argument; fills question->port. The caller frees *out. */
-dibs_status cli_port_report(const struct cli *cli, dibs_port_question *question, dibs_port_report **out,
+/* Report on the port in the command's argument, or that of its name; fills question->port, and without
+ * bindings those of the name's claim. The caller frees *out. */
+dibs_status cli_port_report(struct cli *cli, dibs_port_question *question, dibs_port_report **out,
                             dibs_err *err);
 
 /* Does the socket use the claim's binding: same protocol and port, conflicting addresses? */

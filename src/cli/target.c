@@ -310,3 +310,46 @@ dibs_status cli_one_target(struct cli *cli, struct cli_target *out, dibs_err *er
         return s;
     return dibs_claim_find(cli->handle, &out->which, &out->claim, err); /* its message says what is missing */
 }
+
+/* Claims below a name. */
+struct batch {
+    dibs_claim first;
+    size_t n;
+    char list[300];
+};
+
+static bool take_member(void *ctx, const dibs_claim *claim)
+{
+    struct batch *all = ctx;
+    size_t used = strlen(all->list);
+
+    if (all->n++ == 0)
+        all->first = *claim;
+    (void) snprintf(all->list + used, sizeof all->list - used, "%s%.100s", used ? ", " : "", claim->name);
+    return true;
+}
+
+dibs_status cli_port_of(struct cli *cli, const char *typed, uint16_t *port, dibs_claim *claim, dibs_err *err)
+{
+    char name[DIBS_NAME_MAX + 1];
+    dibs_which which;
+    struct batch all = { .n = 0 };
+    dibs_filter filter = { .name_prefix = name, .principal = dibs_principal_of(cli->handle) };
+    dibs_status s = cli_which(cli, typed, &which, name, err);
+
+    *claim = (dibs_claim){ .port = 0 };
+    *port = which.port;
+    if (s || which.port)
+        return s;
+    s = dibs_claim_find(cli->handle, &which, claim, err);
+    if (s == DIBS_NOT_FOUND && dibs_name_locate(cli->handle, name, which.project, name, NULL) == DIBS_OK &&
+        dibs_claim_list(cli->handle, &filter, take_member, &all, NULL) == DIBS_OK && all.n > 0) {
+        if (all.n > 1)
+            return err_set(err, DIBS_INVALID, "%zu claims begin with '%.100s', say which: %s", all.n, typed,
+                           all.list);
+        *claim = all.first;
+        s = DIBS_OK;
+    }
+    *port = claim->port;
+    return s;
+}

@@ -46,4 +46,8 @@ dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME
 /* The same for a text that is never a full name. */
 dibs_status cli_relative_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1],
                               const char **dir, dibs_err *err);
+/* Find the port of a PORT, :PORT or NAME, of any project, to look at it; *claim (port 0: none) is the claim
+ * of a NAME. A batch with one member is that member. NOT_FOUND: no claim has the name. INVALID: several do.
+ */
+dibs_status cli_port_of(struct cli *cli, const char *typed, uint16_t *port, dibs_claim *claim, dibs_err *err);
 #endif

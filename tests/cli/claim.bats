@@ -315,3 +315,31 @@ ports() { # the ports of the last try, on one line
         ok release own
     done
 }
+
+@test "claim --wait takes a port as soon as it is free, and gives up after its time with the holder" {
+    start_sleeper
+    ok claim first --port 13480 --pid "$STARTED"
+    before=$SECONDS
+    refused 3 claim second --port 13480 --wait 400ms
+    within 2 "$before"
+    says 'waited 400ms'
+    says "pid $STARTED (sleep)"
+    (sleep 0.5 && kill -KILL "$STARTED") &
+    ok claim second --port 13480 --wait 30s
+    [ "$out" = 13480 ]
+    within 5 "$before"
+    listen 13481 # a socket without a claim
+    refused 3 claim third --port 13481 --wait 100ms
+    (sleep 0.3 && kill -KILL "$STARTED") &
+    ok claim third --port 13481 --wait 30s
+    ok claim --range 13482-13482
+    refused 4 claim --range 13482-13482 --wait 100ms
+    # What waiting cannot change is refused at once.
+    ok get kept --port 13483
+    before=$SECONDS
+    refused 3 claim kept --port 13484 --wait 1h
+    refused 2 claim --wait 1
+    refused 2 claim --wait 25h
+    refused 2 claim --wait 1s --dry-run
+    within 2 "$before"
+}

@@ -330,3 +330,28 @@ kernel_shows_bound_sockets() { [ "$(printf '%s\n' 6.8 "$(uname -r)" | sort -V | 
         not grep -qF "$secret" "$T/out"
     done
 }
+
+@test "who, explain and assert take a port with a colon, and the name of a claim" {
+    ok get web --port 13330
+    for what in 13330 :13330 web project/web /project/web; do
+        ok who "$what"
+        prints 'claim   tcp *:13330  project/web'
+        ok explain "$what"
+        prints 'port 13330 cannot be claimed'
+        refused 3 assert "$what"
+    done
+    ok get dns --port 13331 --proto udp --address 127.0.0.1
+    ok explain dns # with its protocol and address
+    prints 'port 13331 cannot be claimed'
+    ok claim -n 2 job
+    refused 2 who job
+    says 'project/job/0, project/job/1'
+    ok release job/1
+    ok who job
+    for what in nobody :x x: '::1' :0 :99999; do
+        try who "$what"
+        [ "$code" -eq 5 ] || [ "$code" -eq 2 ]
+    done
+    refused 5 who nobody
+    refused 2 who :99999
+}

@@ -217,7 +217,7 @@ END
         dibs help "$name" | sed -n '/^Examples:/,$p' | sed 1d | sed 's/^  //' >"$T/examples"
         [ -s "$T/examples" ]
         case $name in
-            get | render | renew | transfer | assert) dibs -q claim web >/dev/null ;;
+            get | render | renew | transfer | assert | who | explain) dibs -q claim web >/dev/null ;;
             init) mv dibs.yaml "$T" ;; # it writes one
         esac
         while IFS= read -r example; do

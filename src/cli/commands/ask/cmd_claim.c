@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "cli/claim_options.h"
 #include "cli/target.h"
@@ -100,12 +103,56 @@ static dibs_status claim_on_hosts(struct cli *cli, const dibs_batch *batch, dibs
     return s;
 }
 
+enum { PAUSE_MIN_MS = 20, PAUSE_MAX_MS = 500, WAIT_MAX_MS = 24 * 3600 * 1000 };
+
+static dibs_status wait_from(const struct cli *cli, int64_t *ms, dibs_err *err)
+{
+    const char *text = cli_value(cli, "wait");
+    dibs_status s = text ? dibs_duration_parse(text, ms, err) : DIBS_OK;
+
+    if (!s && text && *ms > WAIT_MAX_MS)
+        return err_set(err, DIBS_INVALID, "claim: '--wait' lasts at most a day");
+    if (!s && text && cli_has(cli, "dry-run"))
+        return err_set(err, DIBS_INVALID, "claim: '--dry-run' and '--wait' cannot be used together");
+    return s;
+}
+
+/* Claim, and while the ports are held or the pool is exhausted try again until the time is over. Neither a
+ * foreign socket's end nor another process's change of the ledger file makes an event, so this asks again, at
+ * a growing pace. A name whose claim differs from the request is not waited for. */
+static dibs_status claim_by(struct cli *cli, const dibs_batch *batch, int64_t wait_ms, dibs_claim *claims,
+                            dibs_err *err)
+{
+    int64_t end_ms = clock_monotonic_ms() + wait_ms;
+    int64_t pause_ms = PAUSE_MIN_MS;
+
+    for (bool is_first = true;; is_first = false) {
+        dibs_status s = dibs_claim_ports(cli->handle, batch, claims, err);
+        int64_t left_ms = clock_until_ms(end_ms);
+
+        if (wait_ms == 0 || (s != DIBS_TAKEN && s != DIBS_EXHAUSTED) || err->blocker.differs)
+            return s;
+        if (left_ms == 0)
+            return err_wrap(err, s, "waited %s", cli_value(cli, "wait"));
+        if (is_first && isatty(STDERR_FILENO))
+            cli_note(cli, "waiting for at most %s: %s", cli_value(cli, "wait"), err->msg);
+        if (pause_ms > left_ms)
+            pause_ms = left_ms;
+        (void) poll(NULL, 0, (int) pause_ms);
+        pause_ms = 2 * pause_ms > PAUSE_MAX_MS ? PAUSE_MAX_MS : 2 * pause_ms;
+        *err = (dibs_err){ 0 };
+    }
+}
+
 static dibs_status claim_all(struct cli *cli, const dibs_batch *batch, dibs_claim *claims, dibs_err *err)
 {
-    dibs_status s = cli_open(cli, err);
+    int64_t wait_ms = 0;
+    dibs_status s = wait_from(cli, &wait_ms, err);
 
     if (!s)
-        s = dibs_claim_ports(cli->handle, batch, claims, err);
+        s = cli_open(cli, err);
+    if (!s)
+        s = claim_by(cli, batch, wait_ms, claims, err);
     if (s)
         return s;
     s = cli_answer(cli, claims, batch->n, true, err);
@@ -158,6 +205,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
             return s;
     }
     batch.requests = requests;
+    if (cli_has(cli, "hosts") && cli_has(cli, "wait"))
+        return err_set(err, DIBS_INVALID, "claim: '--hosts' and '--wait' cannot be used together");
     return cli_has(cli, "hosts") ? claim_on_hosts(cli, &batch, err) : claim_all(cli, &batch, claims, err);
 }
 
@@ -177,6 +226,7 @@ static const struct cli_opt opts[] = {
       .help = "held by a lease of this length (the default, " CLI_TEXT_OF(DIBS_TTL_DEFAULT_MINUTES) "m)" },
     { .name = "keep", .help = "held by nobody, until it is released" },
     { .name = "hosts", .arg = "A,B,C", .help = "one port that is free on all of them, kept on each" },
+    { .name = "wait", .arg = "TIME", .help = "wait so long for a port that is held; then exit code 3" },
     { .name = "dry-run", .help = "show what would be claimed, reserve nothing" },
     { 0 },
 };
@@ -193,6 +243,9 @@ const struct cli_cmd cmd_claim = {
                "A claim ends with its holder: a process (--pid), a lease (--ttl), or, with\n"
                "--keep, nothing but 'dibs release'. When its time is over, a lease goes on as\n"
                "long as you listen on the port.\n"
+               "\n"
+               "With --wait a port, name or pool that is in use is tried again until it is free\n"
+               "or the time is over.\n"
                "\n"
                "With --hosts, in a ledger in etcd, it is one number on all of these hosts, or\n"
                "none: each has a kept claim of that name, to be used there. The daemon does\n"

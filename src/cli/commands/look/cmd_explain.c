@@ -32,7 +32,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     dibs_binding bindings[DIBS_BINDINGS_MAX] = { 0 };
     dibs_port_question question = { .pool = cli_value(cli, "pool"), .bindings = bindings };
     AUTO(free_auto) dibs_port_report *report = NULL;
-    dibs_status status = cli_bindings_from(cli, bindings, &question.n, err);
+    bool is_given = cli_has(cli, "proto") || cli_has(cli, "address");
+    dibs_status status = is_given ? cli_bindings_from(cli, bindings, &question.n, err) : DIBS_OK;
 
     if (status == DIBS_OK)
         status = cli_port_report(cli, &question, &report, err);
@@ -63,15 +64,16 @@ static const struct cli_opt opts[] = {
 const struct cli_cmd cmd_explain = {
     .name = "explain",
     .group = CLI_LOOK,
-    .args = "PORT",
+    .args = "PORT|NAME",
     .summary = "Explain why a port can or cannot be claimed, and what to do",
     .details = "The first line is the verdict, then a line for each reason with what to do.\n"
-               "Nothing is claimed. The exit code is 0 whatever the verdict; scripts read\n"
-               "--json.",
-    .examples = "dibs explain 8080\ndibs explain 53 --proto udp --address 127.0.0.1\n",
+               "NAME is that of a claim: its port, protocols and addresses. Nothing is claimed.\n"
+               "The exit code is 0 whatever the verdict; scripts read --json.",
+    .examples = "dibs explain 8080\ndibs explain web\ndibs explain 53 --proto udp --address 127.0.0.1\n",
     .opts = opts,
     .flags = CLI_HANDLE,
     .min_args = 1,
     .max_args = 1,
+    .args_words = ":names",
     .run = run,
 };

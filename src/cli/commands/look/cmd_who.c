@@ -132,17 +132,18 @@ static const struct cli_opt opts[] = {
 const struct cli_cmd cmd_who = {
     .name = "who",
     .group = CLI_LOOK,
-    .args = "PORT",
+    .args = "PORT|NAME",
     .summary = "Show who claims a port and who really uses it",
     .details = "A line for each claim, with the directory of its project, then a line for each\n"
                "socket that listens (tcp, sctp) or is bound (udp), with what it is to the\n"
                "claim: its holder, a process of the kept claim's project, another one of the\n"
                "same user, foreign, or unclaimed.\n"
-               "Exit code 5 when there is neither.",
-    .examples = "dibs who 8080 || echo 'nobody'\ndibs who 5353 --proto udp || echo 'nobody'\n",
+               "NAME is that of a claim. Exit code 5 when there is neither.",
+    .examples = "dibs who web\ndibs who :8080 || echo 'nobody'\ndibs who 5353 --proto udp || echo 'nobody'\n",
     .opts = opts,
     .flags = CLI_HANDLE,
     .min_args = 1,
     .max_args = 1,
+    .args_words = ":names",
     .run = run,
 };
