@@ -911,6 +911,9 @@ def case_events(world):
                         dict(pod("none", {}), metadata={**pod("none", None)["metadata"], "name": "idle", "namespace": "shop",
                                                         "annotations": {"dibs.dev/ports": "{}"}})])
     controller = one_cluster(world)
+    static = pod("static")
+    static["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "x"
+    world.create(static)
     config = {"allocations": [{"name": "http", "env": "PORT"}, {"name": "gossip", "env": "GOSSIP", "scope": "RoleScoped",
                                                                 "proto": "tcp+udp"}]}
     world.create(workload("StatefulSet", "web", 2))
@@ -928,9 +931,11 @@ def case_events(world):
         assert event["message"] == f"Ports of the pod: {wanted}" and event["type"] == "Normal", event
         assert event["involvedObject"]["uid"] == p["metadata"]["uid"], event
     missed = of("PortsMissed")
-    assert set(missed) == {"early"} and missed["early"]["type"] == "Warning", missed
+    assert set(missed) == {"early", "static"} and missed["early"]["type"] == "Warning", missed
     assert "without the webhook" in missed["early"]["message"], missed
-    assert world.metric(controller, "dibs_kube_missed_pods") == 1
+    assert "is a static pod" in missed["static"]["message"] and "recreate" not in missed["static"]["message"], missed
+    assert world.metric(controller, "dibs_kube_missed_pods") == 2
+    world.delete("Pod", "static")
     assert world.metric(controller, 'apiserver_nodeport_repair_port_errors_total{type="repair"}') == 0
     world.delete("Pod", "early")
     until("it counts no more", lambda: world.metric(controller, "dibs_kube_missed_pods") == 0)

@@ -32,6 +32,7 @@ struct inventory_object {
     char id[IDENTITY_ID_MAX + 2]; /* of a pod: "~ID", the instance of its claims; "": it has no id */
     int64_t created_ms;           /* of a pod, by the API server's clock; 0: unknown */
     bool has_missed;              /* a pod that asks for ports and bypassed the webhook */
+    bool is_mirror;               /* a pod that mirrors a static one: it gets no ports */
     bool is_reported;             /* ... of which an Event was requested */
     bool is_finished;             /* a pod that will not run again */
     bool is_gone;                 /* a deleted pod, remembered until inventory_forget() */

@@ -208,6 +208,7 @@ static bool read_place(struct inventory_object *o, const jsonr_value *pod)
         port_request_annotation(pod, WORKLOAD_KEY_OWN) || port_request_annotation(pod, WORKLOAD_KEY_RBG);
 
     o->has_missed = asks && !o->id[0] && asks_for_ports(pod);
+    o->is_mirror = port_request_is_mirror(pod);
     if ((asks && !o->id[0]) || identity_of_pod(pod, NULL, &who, NULL) != DIBS_OK)
         return true;
     return (!who.is_named || add_place(o, &who)) && (!o->id[0] || read_references(o, pod, &who));

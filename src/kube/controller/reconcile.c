@@ -284,9 +284,13 @@ static void report_pod(struct reconciler *r, struct inventory_object *o, bool is
     char ports[200] = "";
 
     if (o->has_missed && !o->is_reported)
-        report(r, RECONCILE_MISSED, o, 0,
-               "It asks for ports, but was created without the webhook of dibs: no port is claimed for it; "
-               "please recreate it");
+        report(
+            r, RECONCILE_MISSED, o, 0, "%s",
+            o->is_mirror
+                ? "It asks for ports, but is a static pod, which runs as its file says: no port is claimed "
+                  "for it; please remove the annotation"
+                : "It asks for ports, but was created without the webhook of dibs: no port is claimed for "
+                  "it; please recreate it");
     o->is_reported = true;
     if (!is_confirmed)
         return;

@@ -155,19 +155,13 @@ static dibs_status check_pod(struct admission *a, dibs_err *err)
     return s;
 }
 
-/* Return whether the pod mirrors a static pod, which its node runs unchanged from a file. */
-static bool is_mirror(const jsonr_value *pod)
-{
-    return port_request_annotation(pod, "kubernetes.io/config.mirror") != NULL;
-}
-
 static void begin_create(const struct admission_options *options, struct admission *a)
 {
     dibs_err err = { 0 };
     dibs_status s = port_request_read(a->review.object, "", &a->request, &err);
     bool is_some = s == DIBS_OK && port_request_is_some(&a->request);
 
-    if (is_mirror(a->review.object)) {
+    if (port_request_is_mirror(a->review.object)) {
         if (s != DIBS_OK || is_some)
             review_warn(&a->verdict.warnings, "a static pod gets no ports; it runs as its file says");
         a->verdict.is_allowed = true;

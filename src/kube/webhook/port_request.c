@@ -29,6 +29,11 @@ const char *port_request_annotation(const jsonr_value *pod, const char *key)
     return text;
 }
 
+bool port_request_is_mirror(const jsonr_value *pod)
+{
+    return port_request_annotation(pod, "kubernetes.io/config.mirror") != NULL;
+}
+
 uint16_t port_request_number(const char *text)
 {
     uint64_t number = 0;

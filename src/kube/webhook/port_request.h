@@ -42,4 +42,6 @@ uint16_t port_request_number(const char *text);
 const char *port_request_variable(const jsonr_value *pod, const char *env);
 /* Return the annotation of the given key; NULL: none. */
 const char *port_request_annotation(const jsonr_value *pod, const char *key);
+/* Return whether the pod mirrors a static pod, which its node runs unchanged from a file. */
+bool port_request_is_mirror(const jsonr_value *pod);
 #endif
