@@ -168,8 +168,7 @@ dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workloa
     *is_found = s == DIBS_OK;
     if (s != DIBS_NOT_FOUND)
         return s == DIBS_OK ? s : err_set(err, s, "%s", why.msg);
-    /* A mistyped name must not become a new claim; `get` makes one of another name only when it is told to.
-     */
+    /* A mistyped name must not become a new claim: `get` makes one of another name only with --create. */
     if (cli_has(cli, "create") || (!is_like && cli->cmd != &cmd_get))
         return DIBS_OK;
     s = find_own(cli, typed, err);

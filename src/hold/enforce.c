@@ -274,7 +274,7 @@ void enforce_sweep(struct enforce *enforce)
     bool has_next = map_call(BPF_MAP_GET_NEXT_KEY, fd, NULL, &next) == 0;
 
     /* Get the next key before the current one may be removed. After a key that is gone the kernel begins
-     * anew, so the number of steps is bounded, too. */
+     * at the first, so the number of steps is bounded, too. */
     for (size_t i = 0; i < (size_t) PORTS_MAX * 2 && has_next; i++) {
         key = next;
         has_next = map_call(BPF_MAP_GET_NEXT_KEY, fd, &key, &next) == 0;
