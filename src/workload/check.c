@@ -360,6 +360,54 @@ static size_t take_numbers(const struct workload_role *role, struct numbered *ou
     return n;
 }
 
+static bool shares_proto(const struct workload_port *a, const struct workload_port *b)
+{
+    return (workload_has_proto(a, DIBS_TCP) && workload_has_proto(b, DIBS_TCP)) ||
+           (workload_has_proto(a, DIBS_UDP) && workload_has_proto(b, DIBS_UDP));
+}
+
+/* Check the number that the group's processes use for a port. They share one space of numbers. */
+static void check_as(struct walk *w, const struct numbered *all, size_t at)
+{
+    const struct workload_port *port = all[at].port;
+
+    if (port->count > 1)
+        fault(w, port->place, "port '%.80s': the number %u inside cannot be %u ports", port->name, port->as,
+              port->count);
+    if (workload_has_proto(port, DIBS_SCTP))
+        fault(w, port->place, "port '%.80s': only tcp and udp have a number inside, not sctp", port->name);
+    for (size_t i = 0; i < at && is_good(w); i++)
+        if (all[i].port->as == port->as && shares_proto(all[i].port, port))
+            fault(w, port->place,
+                  "port '%.80s': the number %u inside is that of port '%.80s' of role '%.80s' already, at "
+                  "%u:%u",
+                  port->name, port->as, all[i].port->name, all[i].role->name, all[i].port->place.line,
+                  all[i].port->place.column);
+}
+
+static void check_all_as(struct walk *w)
+{
+    AUTO(free_auto) struct numbered *all = calloc(w->n_parts + 1, sizeof *all);
+    size_t n = 0;
+
+    if (!all) {
+        w->faults.status = err_set(w->faults.err, DIBS_FAILURE, "workload: out of memory");
+        return;
+    }
+    for (size_t r = 0; r < w->group->n_roles; r++) {
+        const struct workload_role *role = &w->group->roles[r];
+
+        for (size_t c = 0; c < role->n_components; c++)
+            for (size_t p = 0; p < role->components[c].n_ports; p++)
+                if (role->components[c].ports[p].as)
+                    all[n++] = (struct numbered){ &role->components[c].ports[p], role };
+    }
+    if (n > WORKLOAD_AS_MAX)
+        fault(w, all[WORKLOAD_AS_MAX].port->place, "more than %d ports have 'as'", WORKLOAD_AS_MAX);
+    for (size_t i = 0; i < n && is_good(w); i++)
+        check_as(w, all, i);
+}
+
 /* Refuse one number for two ports with conflicting bindings. */
 static void check_numbers(struct walk *w)
 {
@@ -395,5 +443,7 @@ dibs_status workload_check(const struct workload_group *group, dibs_err *err)
     }
     if (is_good(&w))
         check_numbers(&w);
+    if (is_good(&w))
+        check_all_as(&w);
     return w.faults.status;
 }

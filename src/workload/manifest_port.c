@@ -29,11 +29,13 @@ static void read_number(struct manifest *m, const yaml_node *node, struct worklo
     uint32_t preferred = 0;
     uint32_t count = 1;
     uint32_t container = 0;
+    uint32_t as = 0;
 
     manifest_number(m, node, "port", 1, DIBS_PORT_MAX, &required);
     manifest_number(m, node, "prefer", 1, DIBS_PORT_MAX, &preferred);
     manifest_number(m, node, "count", 1, WORKLOAD_COUNT_MAX, &count);
     manifest_number(m, node, "container", 1, DIBS_PORT_MAX, &container);
+    manifest_number(m, node, "as", 1, DIBS_PORT_MAX, &as);
     manifest_bool(m, node, "contiguous", &out->is_contiguous);
     if (required && preferred)
         manifest_fault(m, yaml_key(node, "prefer"), "either 'port' or 'prefer', not both");
@@ -41,6 +43,7 @@ static void read_number(struct manifest *m, const yaml_node *node, struct worklo
     out->port = (uint16_t) (required ? required : preferred);
     out->count = (uint16_t) count;
     out->container = (uint16_t) container;
+    out->as = (uint16_t) as;
 }
 
 static void add_address(struct manifest *m, const yaml_node *node, const dibs_proto *protos, size_t n_protos,
@@ -80,8 +83,9 @@ static void read_bindings(struct manifest *m, const yaml_node *node, struct work
 
 static void read_port(struct manifest *m, const yaml_node *node, struct workload_port *out)
 {
-    static const char *const keys[] = { "name", "env",    "annotation", "scope",      "proto",     "address",
-                                        "port", "prefer", "count",      "contiguous", "container", NULL };
+    static const char *const keys[] = { "name",      "env",  "annotation", "scope", "proto",
+                                        "address",   "port", "prefer",     "count", "contiguous",
+                                        "container", "as",   NULL };
     char env[WORKLOAD_ENV_MAX + 1] = "";
 
     out->place = manifest_place(node);

@@ -118,6 +118,52 @@ static dibs_status add_target(const struct workload_group *group, const struct w
     return is_there(out, name) ? DIBS_OK : add_port(group, &target, port, false, out, err);
 }
 
+bool workload_has_as(const struct workload_group *group)
+{
+    for (size_t r = 0; r < group->n_roles; r++)
+        for (size_t c = 0; c < group->roles[r].n_components; c++)
+            for (size_t p = 0; p < group->roles[r].components[c].n_ports; p++)
+                if (group->roles[r].components[c].ports[p].as)
+                    return true;
+    return false;
+}
+
+bool workload_has_proto(const struct workload_port *port, dibs_proto proto)
+{
+    size_t n = 0;
+    const dibs_binding *bindings = workload_bindings(port, &n);
+
+    for (size_t i = 0; i < n; i++)
+        if (bindings[i].proto == proto)
+            return true;
+    return false;
+}
+
+/* Add the ports of a component that the pod uses under their `as` numbers: of its own instance in its own
+ * role, else of the first one. */
+static dibs_status add_as(const struct workload_group *group, const struct workload_pod *pod,
+                          const struct workload_role *role, const struct workload_component *component,
+                          struct workload_needs *out, dibs_err *err)
+{
+    struct workload_pod target = { .role = role,
+                                   .component = component,
+                                   .instance = role == pod->role ? pod->instance : 0 };
+    dibs_status s = DIBS_OK;
+
+    for (size_t p = 0; p < component->n_ports && s == DIBS_OK; p++) {
+        const struct workload_port *port = &component->ports[p];
+        char name[DIBS_NAME_MAX + 1];
+
+        if (!port->as ||
+            (port->scope == WORKLOAD_POD_SCOPED && (target.instance >= role->instances || !component->size)))
+            continue;
+        workload_claim_name(group, &target, port, 0, name);
+        if (!is_there(out, name))
+            s = add_port(group, &target, port, false, out, err);
+    }
+    return s;
+}
+
 dibs_status workload_needs_of(const struct workload_group *group, const struct workload_pod *pod,
                               struct workload_needs *out, dibs_err *err)
 {
@@ -133,6 +179,10 @@ dibs_status workload_needs_of(const struct workload_group *group, const struct w
         for (size_t i = 0; i < component->variables[v].n_pieces && s == DIBS_OK; i++)
             if (!component->variables[v].pieces[i].text)
                 s = add_target(group, pod, &component->variables[v].pieces[i].to, &needs, err);
+    for (size_t r = 0; r < group->n_roles; r++)
+        for (size_t c = 0; c < group->roles[r].n_components && s == DIBS_OK; c++)
+            if (&group->roles[r].components[c] != component)
+                s = add_as(group, pod, &group->roles[r], &group->roles[r].components[c], &needs, err);
     if (s == DIBS_OK) {
         *out = needs;
         needs.all = NULL;

@@ -30,6 +30,7 @@ enum {
     WORKLOAD_ENV_MAX = 255,
     WORKLOAD_VARIABLES_MAX = 256, /* of one role or component */
     WORKLOAD_TEXT_MAX = 4096,     /* bytes of such a variable, and of a directory */
+    WORKLOAD_AS_MAX = 256,        /* numbers inside: each pod knows all, and a call is compared with each */
     WORKLOAD_COUNT_MAX = 64,      /* ports of one name; a node has no more devices */
 };
 
@@ -49,6 +50,7 @@ struct workload_port {
     uint16_t port;
     uint16_t count;        /* 1: single port */
     bool is_contiguous;    /* adjacent ports */
+    uint16_t as;           /* number inside of `dibs run`; 0: the claimed port itself */
     uint16_t container;    /* where a compose service listens in its container; 0: not said */
     bool has_no_host_port; /* in Kubernetes: keep the scheduler out of it */
     size_t n_bindings;     /* 0: tcp on "*" */
@@ -206,6 +208,10 @@ dibs_status workload_needs_all(const struct workload_group *group, struct worklo
 /* List every claim whose number a pod gets, each once: its own, its role's, and those of its references. */
 dibs_status workload_needs_of(const struct workload_group *group, const struct workload_pod *pod,
                               struct workload_needs *out, dibs_err *err);
+/* Has any port of the group an `as` number? Then its pods' needs include all ports that have one. */
+bool workload_has_as(const struct workload_group *group);
+/* Return whether the port has a binding of the protocol. */
+bool workload_has_proto(const struct workload_port *port, dibs_proto proto);
 /* Return the request that makes or finds the claim, kept and without a holder. */
 dibs_request workload_request(const struct workload_group *group, const struct workload_need *need);
 /* Find the name of the claim and the port that a reference of `pod` means; without a role, the pod's own. */

@@ -207,3 +207,85 @@ held_ports() {
     [ "$code" -eq 1 ]
     [[ $errs = *kernel_listens* ]]
 }
+
+# connects PORT: prints what a server there says, or why there is none.
+CONNECTS='import socket, sys
+for port in sys.argv[1:]:
+    try:
+        s = socket.create_connection(("localhost", int(port)), 5)
+        print(s.recv(99).decode().strip(), s.getpeername()[1])
+    except OSError as e:
+        print(e.strerror, port)'
+
+manifest() {
+    cat >dibs.yaml <<END
+group: shop
+roles:
+  db:
+    ports: [ { name: sql, as: 5432 } ]
+    command: [ "$CALL", serve, "5432" ]
+  web:
+    instances: 2
+    ports: [ { name: http, as: 3000 }, { name: plain } ]
+    references: [ { env: DB_PORT, from: db.sql } ]
+    command: [ "$T/web" ]
+  worker: {}
+END
+    cat >"$T/web" <<END
+#!/bin/sh
+echo "\$DIBS_INSTANCE \$PORT \$HTTP_PORT \$DB_PORT" >"$T/env.\$DIBS_INSTANCE"
+exec "$CALL" serve 3000
+END
+    chmod +x "$T/web"
+}
+
+@test "the roles of a manifest see each other's numbers, and an instance reaches itself first" {
+    manifest
+    starts --all
+    wait_until 20 grep -q 'port 3000 of web/1 is' "$T/noted"
+    end_process "$STARTED"
+    for i in 0 1; do
+        wait_until 10 test -s "$T/env.$i"
+        [ "$(cat "$T/env.$i")" = "$i 3000 3000 5432" ]
+        port=$(sed -n "s/.*port 3000 of web.$i is \([0-9]*\) outside.*/\1/p" "$T/noted")
+        wait_until 10 serves "$port"
+    done
+    wait_until 10 serves "$(sed -n 's/.*port 5432 of db is \([0-9]*\) outside.*/\1/p' "$T/noted")"
+    capture as -q worker -- "$PYTHON" -c "$CONNECTS" 5432 3000
+    [ "$out" = $'served 5432\nserved 3000' ] || complain "a role without ports of its own"
+    ok ls --json
+    for pid in $(value "' '.join(str(c['holder']['pid']) for c in d if 'pid' in c['holder'])"); do
+        kill -KILL "$pid" || true # the end of one stops the others
+    done
+}
+
+@test "a number of the manifest never falls through to the host" {
+    manifest
+    listen 5432 # a stranger
+    capture as -q web/1 -- "$PYTHON" -c "$CONNECTS" 5432 3000
+    [ "$out" = $'Connection refused 5432\nConnection refused 3000' ] || complain "web"
+    capture as -q web/1 -- "$CALL" own_server 5432
+    [ "$code" -eq 1 ]
+    [[ $errs = *"Address already in use"* ]] # it is the number of another role
+}
+
+@test "two ports of a manifest with one number inside are refused, unless they differ in protocol" {
+    roles() { printf 'group: shop\nroles:\n  a: { ports: [ { name: x, as: 53 } ] }\n  b: { ports: [ { name: y, %s } ] }\n' "$1" >dibs.yaml; }
+    roles 'as: 53'
+    refused 2 plan
+    says "the number 53 inside is that of port 'x' of role 'a' already"
+    roles 'as: 53, proto: udp'
+    ok plan
+    roles 'as: 53, proto: tcp+udp'
+    refused 2 plan
+    roles 'as: 54, count: 2'
+    refused 2 plan
+    roles 'as: 54, proto: sctp'
+    refused 2 plan
+    roles 'as: 0'
+    refused 2 plan
+    roles 'as: 65536'
+    refused 2 plan
+    roles 'port: 13999, as: 54'
+    ok plan
+}

@@ -124,7 +124,8 @@ static dibs_status start_part(struct processes *all, size_t i, dibs_err *err)
                                .exec = exec_part,
                                .ctx = part,
                                .others = all->children,
-                               .n_others = i };
+                               .n_others = i,
+                               .as = all->cli->as };
 
     for (int s = 0; s < STREAMS; s++) {
         int ends[2] = { -1, -1 };
@@ -164,6 +165,25 @@ static dibs_status start_all(struct processes *all, dibs_err *err)
     return workload_advise(all->cli->manifest, s, err);
 }
 
+/* Start the notifier. The commands have to wait until it serves. */
+static dibs_status serve_as(struct processes *all, uint16_t *ports, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    if (!all->cli->as)
+        return DIBS_OK;
+    for (size_t p = 0; p < all->n && !s; p++) {
+        const struct launch *launch = &all->parts[p].launch;
+        const struct run_as_command command = {
+            .which = p, .title = all->parts[p].title, .ports = launch->as, .outside = ports, .n = launch->n
+        };
+
+        pod_ports(&all->pods.all[p], &all->claims, ports);
+        s = run_as_number(all->cli, &command, err);
+    }
+    return s ? s : run_as_serve(all->cli->as, err);
+}
+
 static dibs_status start_commands(struct processes *all, dibs_err *err)
 {
     AUTO(free_auto) uint16_t *ports = calloc(all->claims.n + 1, sizeof *ports);
@@ -171,6 +191,9 @@ static dibs_status start_commands(struct processes *all, dibs_err *err)
     if (!ports)
         return err_set(err, DIBS_FAILURE, "out of memory");
     cli_note_claims(all->cli, all->claims.claims, all->claims.n - all->claims.n_declared);
+    dibs_status s = serve_as(all, ports, err);
+    if (s)
+        return s;
     for (size_t p = 0; p < all->n; p++) {
         struct part *part = &all->parts[p];
 
@@ -404,6 +427,7 @@ dibs_status run_all(struct cli *cli, dibs_err *err)
 {
     AUTO(processes_free)
     struct processes all = { .cli = cli, .code = -1, .claims = { .cli = cli } };
+    bool is_first = false;
     dibs_status s = run_by_manifest(cli, err);
 
     relay_sink_open(&all.sinks[0], STDOUT_FILENO);
@@ -414,5 +438,7 @@ dibs_status run_all(struct cli *cli, dibs_err *err)
         s = find_parts(&all, err);
     if (!s)
         s = pods_plan(&all.pods, &all.claims, err);
-    return s ? s : run_processes(&all, err);
+    if (!s)
+        s = pods_begin_as(cli, all.pods.all, all.pods.n, &is_first, err);
+    return s || is_first ? s : run_processes(&all, err);
 }

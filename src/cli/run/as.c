@@ -274,10 +274,12 @@ static void add_number(struct as_tree *tree, dibs_proto proto, const struct run_
     };
 }
 
-dibs_status run_as_number(struct cli *cli, size_t which, const struct run_as_port *ports,
-                          const uint16_t *outside, size_t n, dibs_err *err)
+dibs_status run_as_number(struct cli *cli, const struct run_as_command *command, dibs_err *err)
 {
-    struct as_tree *tree = &cli->as->trees[which];
+    struct as_tree *tree = &cli->as->trees[command->which];
+    const struct run_as_port *ports = command->ports;
+    const uint16_t *outside = command->outside;
+    size_t n = command->n;
 
     tree->numbers = calloc(2 * n + 1, sizeof *tree->numbers);
     if (!tree->numbers)
@@ -290,7 +292,7 @@ dibs_status run_as_number(struct cli *cli, size_t which, const struct run_as_por
         if (ports[i].has_udp)
             add_number(tree, DIBS_UDP, &ports[i], outside[i]);
         if (ports[i].is_own)
-            cli_note(cli, "port %u of the command is %u outside", ports[i].inside, outside[i]);
+            cli_note(cli, "port %u of %s is %u outside", ports[i].inside, command->title, outside[i]);
     }
     return DIBS_OK;
 }

@@ -40,9 +40,16 @@ dibs_status run_as_meet(struct run_as *as, pid_t pid, dibs_err *err);
 /* In the new process, before exec: set DIBS_OUTSIDE_PORT_3000 ... */
 bool run_as_set_outside(const struct run_as_port *ports, const uint16_t *outside, size_t n);
 
-/* Give the command that was started as number `which` its numbers, and print the outside ones. */
-dibs_status run_as_number(struct cli *cli, size_t which, const struct run_as_port *ports,
-                          const uint16_t *outside, size_t n, dibs_err *err);
+/* Give the command that was started as number `which` its numbers, and print those outside. `title` is how
+ * the user knows it. */
+struct run_as_command {
+    size_t which;
+    const char *title;
+    const struct run_as_port *ports;
+    const uint16_t *outside;
+    size_t n;
+};
+dibs_status run_as_number(struct cli *cli, const struct run_as_command *command, dibs_err *err);
 /* Start the notifier for all commands that were started. */
 dibs_status run_as_serve(struct run_as *as, dibs_err *err);
 #endif

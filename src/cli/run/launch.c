@@ -198,7 +198,10 @@ static dibs_status claim_for(const struct launch *launch, const struct launch_cl
 static dibs_status serve_as(const struct launch *launch, const struct launch_claims *claims,
                             const uint16_t *ports, dibs_err *err)
 {
-    dibs_status s = run_as_number(claims->cli, 0, launch->as, ports, launch->n, err);
+    const struct run_as_command command = {
+        .title = "the command", .ports = launch->as, .outside = ports, .n = launch->n
+    };
+    dibs_status s = run_as_number(claims->cli, &command, err);
 
     return s ? s : run_as_serve(claims->cli->as, err);
 }

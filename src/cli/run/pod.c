@@ -19,6 +19,7 @@ void pod_free(struct pod *pod)
     free(pod->env);
     free(pod->directory);
     free(pod->argv);
+    free(pod->as);
 }
 
 /* Does the pod use a port, but has none of its own? */
@@ -51,7 +52,7 @@ dibs_status pod_init(struct pod *pod, const struct workload_group *group, const 
     if (!pod->which || !pod->argv)
         return err_set(err, DIBS_FAILURE, "out of memory");
     memcpy(pod->argv, command, n * sizeof *pod->argv);
-    return DIBS_OK;
+    return pod_find_as(pod, err);
 }
 
 void pod_ports(const struct pod *pod, const struct launch_claims *claims, uint16_t *out)
@@ -252,7 +253,13 @@ static void set_word(void *ctx, const char *variable, const char *placeholder, c
 /* In the child: set the manifest's variables and placeholders. */
 void pod_set_words(struct launch *launch, const uint16_t *ports)
 {
-    if (pod_each_word(launch->ctx, ports, set_word, launch, NULL) != DIBS_OK)
+    AUTO(free_auto) uint16_t *inside = calloc(launch->n + 1, sizeof *inside);
+
+    if (inside) {
+        memcpy(inside, ports, launch->n * sizeof *inside);
+        pod_use_as(launch->ctx, inside);
+    }
+    if (!inside || pod_each_word(launch->ctx, inside, set_word, launch, NULL) != DIBS_OK)
         launch->failed = ENOMEM;
 }
 
@@ -260,7 +267,9 @@ dibs_status pod_launch(struct pod *pod, struct launch *out, dibs_err *err)
 {
     char directory[PATH_MAX];
 
-    *out = (struct launch){ .argv = pod->argv, .n = pod->needs.n, .set_words = pod_set_words, .ctx = pod };
+    *out = (struct launch){
+        .argv = pod->argv, .n = pod->needs.n, .set_words = pod_set_words, .ctx = pod, .as = pod->as
+    };
     if (!workload_directory(pod->group, pod->pod.role, directory, sizeof directory))
         return DIBS_OK;
     pod->directory = strdup(directory);

@@ -16,6 +16,7 @@ struct pod {
     char *env;                        /* variables that its claim records */
     char *directory;                  /* in which its command runs; NULL: that of dibs */
     char **argv;                      /* borrowed strings */
+    struct run_as_port *as; /* what its needs are inside; NULL: no port of the group has an `as` number */
 };
 /* Prepare a pod. `command` ends with NULL. Call pod_free() in any case. */
 dibs_status pod_init(struct pod *pod, const struct workload_group *group, const struct workload_pod *which,
@@ -29,6 +30,12 @@ dibs_status pod_each_word(const struct pod *pod, const uint16_t *ports, pod_word
                           dibs_err *err);
 /* Set variables and placeholders for these ports of its needs; the launch's context is the pod. */
 void pod_set_words(struct launch *launch, const uint16_t *ports);
+/* Find the numbers by which the pod knows its ports (pod_as.c). */
+dibs_status pod_find_as(struct pod *pod, dibs_err *err);
+/* Replace the ports of its needs by the numbers inside. */
+void pod_use_as(const struct pod *pod, uint16_t *ports);
+/* Split dibs into two processes if a pod has numbers of its own, see run_as_begin(). */
+dibs_status pods_begin_as(struct cli *cli, const struct pod *pods, size_t n, bool *is_first, dibs_err *err);
 /* Describe the launch of its command. INVALID: the manifest's directory for it cannot be entered. */
 dibs_status pod_launch(struct pod *pod, struct launch *out, dibs_err *err);
 /* Write the pod's shortest unambiguous title: "web", "web/1", "web/1/worker/2". */

@@ -32,12 +32,15 @@ static dibs_status run_pod(struct cli *cli, struct pod *pod, dibs_err *err)
     struct pods pods = { pod, 1 };
     struct launch launch = { 0 };
     struct launch_claims claims = { .cli = cli };
+    bool is_first = false;
     dibs_status s = pod_launch(pod, &launch, err);
 
     launch.may_run = is_idle;
     if (!s)
         s = pods_plan(&pods, &claims, err);
     if (!s)
+        s = pods_begin_as(cli, pod, 1, &is_first, err);
+    if (!s && !is_first)
         s = workload_advise(pod->group, launch_run(&launch, &claims, err), err);
     free(claims.requests);
     free(claims.claims);

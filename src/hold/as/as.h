@@ -12,9 +12,6 @@
 
 #include "dibs/net.h"
 
-/* A manifest's roles see each other's numbers; a person does not write more of them. */
-#define AS_NUMBERS_MAX 256
-
 /* One port number of a tree of processes. */
 struct as_number {
     dibs_proto proto;

@@ -60,7 +60,7 @@ static const struct cli_opt opts[] = {
 dibs_status run_by_manifest(const struct cli *cli, dibs_err *err)
 {
     for (const struct cli_opt *opt = opts; opt->name; opt++)
-        if (strcmp(opt->name, "all") != 0 && cli_has(cli, opt->name))
+        if (strcmp(opt->name, "all") != 0 && strcmp(opt->name, "as-by") != 0 && cli_has(cli, opt->name))
             return err_set(err, DIBS_INVALID,
                            "run: the manifest defines the ports of a role, not '--%s'; change it there",
                            opt->name);
