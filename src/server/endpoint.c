@@ -14,6 +14,7 @@ struct endpoint {
     struct endpoint_options options;
     struct http_server *http;
     struct http_handler handler;
+    bool is_loopback; /* plain HTTP on a loopback address, which a web page can reach by a name of its own */
 };
 
 void endpoint_answer_text(struct http_request *r, int status, const char *text)
@@ -65,6 +66,11 @@ static void requested(void *ctx, struct http_request *r)
     dibs_err err = { 0 };
     bool is_owners = router_find(&owners, r, &match);
 
+    if (e->is_loopback && !router_host_is_local(r)) {
+        (void) err_set(&err, DIBS_DENIED, "the Host is neither an address nor localhost");
+        router_refuse(r, 403, &err, NULL);
+        return;
+    }
     if (!is_owners && !router_find(&own_router, r, &match)) {
         int status = router_explain(r, &match, e->options.hint, &err);
 
@@ -123,6 +129,7 @@ dibs_status endpoint_listen(struct endpoint *endpoint, const char *address, bool
         s = http_listen(endpoint->http, fd, NULL, is_tls ? HTTP_TLS : 0, err);
     if (s == DIBS_OK)
         (void) fd_take(&fd);
+    endpoint->is_loopback = !is_tls && socket_check_tcp(address, true, NULL) == DIBS_OK;
     return s;
 }
 

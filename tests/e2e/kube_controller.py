@@ -191,10 +191,10 @@ class World:
         until(f"{p.name} is ready", lambda: self.get(p, "/readyz")[0] == 200 or not p.is_alive())
         assert p.is_alive(), open(p.log).read()
 
-    def get(self, p, path):
+    def get(self, p, path, headers=None):
         connection = http.client.HTTPConnection("127.0.0.1", p.port, timeout=PATIENCE_S)
         try:
-            connection.request("GET", path)
+            connection.request("GET", path, headers=headers or {})
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
         except OSError:
@@ -1014,6 +1014,7 @@ def case_list(world):
     assert status == 7 and "pods is forbidden" in said and not out, (status, out, said)
     assert ls("-n", "no/space")[0] == 2 and ls(env={"KUBECONFIG": "/nowhere"})[0] != 0
     world.dibs_does("claim", "--pool", "kube", "--keep", "own")
+    assert world.get(controller, "/claims", {"Host": "pages.example:80"})[0] == 403  # a web page, whose name leads here
     status, text = world.get(controller, "/claims")
     assert status == 200 and {c["principal"] for c in json.loads(text)} == {"ns:shop", "kube:observed"}, text
     assert not [c for c in json.loads(text) if "token" in c], text
