@@ -296,14 +296,13 @@ static dibs_status remove_node(struct ledger *ledger, const struct call *call, c
 dibs_status ledger_node_remove(struct ledger *ledger, const struct call *call, const char *name,
                                bool is_forced, size_t *n, dibs_err *err)
 {
-    enum { TRIES = 8 }; /* conflicts with commits of a host that is still alive */
     size_t ended = 0;
     dibs_status s = check(ledger, call, name, is_forced, err);
 
     if (s != DIBS_OK)
         return s;
     s = DIBS_TAKEN;
-    for (int i = 0; i < TRIES && s == DIBS_TAKEN; i++)
+    for (int i = 0; i < STORE_TRIES_MAX && s == DIBS_TAKEN; i++)
         s = remove_node(ledger, call, name, &ended, err);
     if (s == DIBS_OK)
         *n = ended;

@@ -115,6 +115,10 @@ struct store_ops {
     dibs_status (*trim)(struct store *self, const struct store_bounds *bounds, dibs_err *err);
 };
 
+/* Tries of one change to a shared store outside of a commit: each failed because another process changed the
+ * same record. A commit has its own rule, ledger_try_again(). */
+enum { STORE_TRIES_MAX = 32 };
+
 /* The additional interface of a store that several hosts share. Every member is mandatory. */
 struct cluster_ops {
     /* As ledger_cluster(); the store need not be open. */

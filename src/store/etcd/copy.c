@@ -517,10 +517,9 @@ static dibs_status load(struct etcd_store *self, dibs_err *err)
 
 dibs_status etcdstore_load(struct etcd_store *self, dibs_err *err)
 {
-    enum { TRIES = 8 };
     dibs_status s = load(self, err);
 
-    for (int i = 1; i < TRIES && s != DIBS_OK && self->is_overtaken; i++)
+    for (int i = 1; i < STORE_TRIES_MAX && s != DIBS_OK && self->is_overtaken; i++)
         s = load(self, err);
     return s;
 }

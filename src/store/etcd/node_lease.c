@@ -25,7 +25,6 @@ enum {
     RETRY_SHARE = 12,  /* retry after a twelfth of it */
     MARGIN_SHARE = 10, /* a tenth is not relied on: clocks run at different rates */
     CALL_LEAST_MS = 500,
-    JOIN_TRIES = 8,            /* each failed because of another process's change */
     OTHER_BOOT_MORE_MS = 3000, /* wait beyond the TTL: etcd removes expired leases with a delay */
     OTHER_BOOT_POLL_MS = 200,
 };
@@ -228,7 +227,7 @@ static dibs_status join(struct etcdstore_lease *self, dibs_err *err)
     struct found found = { 0 };
     dibs_status s = DIBS_OK;
 
-    for (int i = 0; i < JOIN_TRIES; i++) {
+    for (int i = 0; i < STORE_TRIES_MAX; i++) {
         s = read_lease_key(self, &found, err);
         if (s == DIBS_OK && found.incarnation != 0 && !found.is_ours)
             return err_set(

@@ -95,10 +95,9 @@ static bool has_number(const struct etcd_store *self, const char *node)
 
 dibs_status etcdstore_enrol(struct etcd_store *self, const char *node, dibs_err *err)
 {
-    enum { TRIES = 32 };
     dibs_status s = DIBS_OK;
 
-    for (int i = 0; i < TRIES && s == DIBS_OK && !has_number(self, node); i++) {
+    for (int i = 0; i < STORE_TRIES_MAX && s == DIBS_OK && !has_number(self, node); i++) {
         AUTO(etcd_answer_done) struct etcd_answer answer = { 0 };
         struct etcdstore_key key = etcdstore_named_key(self, 'm', node);
         struct etcdstore_key all = etcdstore_key(self, SPACE_CLUSTER, 'm');
