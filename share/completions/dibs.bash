@@ -1,23 +1,28 @@
 # bash completion for dibs; made by 'dibs help --format bash'
+# Readline splits words at @, : and =, which names and options contain: split the line at blanks, and offer what
+# follows the last of these characters.
 _dibs_add() {
     local word
     while IFS= read -r word; do
         word=${word%%$'\t'*}
-        [[ $word == "$cur"* ]] && COMPREPLY+=("$word")
+        [[ $word == "$cur"* ]] && COMPREPLY+=("${word:${#before}}")
     done
 }
 _dibs() {
-    local cur=${COMP_WORDS[COMP_CWORD]} line
+    local cur before='' line words
     COMPREPLY=()
-    [[ $cur == = ]] && cur=''
+    read -ra words <<<"${COMP_LINE:0:COMP_POINT}"
+    [[ ${COMP_LINE:0:COMP_POINT} == *[[:blank:]] ]] && words+=('')
+    cur=${words[${#words[@]} - 1]}
+    [[ $cur == *[@:=]* && $COMP_WORDBREAKS == *[@:=]* ]] && before=${cur%"${cur##*["$COMP_WORDBREAKS"]}"}
+    before=${before%@} # the word that Readline replaces begins with an @
     while IFS= read -r line; do
         case $line in
-            :names) _dibs_add < <(dibs ls --names 2>/dev/null) ;;
             :pools) _dibs_add < <(dibs pool --names 2>/dev/null) ;;
             :files) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
-            :command*) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
+            :command*) mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -c -- "$cur") ;;
             *) _dibs_add <<<"$line" ;;
         esac
-    done < <(dibs complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    done < <(dibs complete -- "${words[@]:1}" 2>/dev/null)
 }
 complete -F _dibs dibs

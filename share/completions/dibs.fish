@@ -3,8 +3,6 @@ function __dibs_complete
     set -l words (commandline -opc) (commandline -ct)
     for line in (dibs complete -- $words[2..-1] 2>/dev/null)
         switch $line
-            case :names
-                dibs ls --names 2>/dev/null
             case :pools
                 dibs pool --names 2>/dev/null
             case :files

@@ -5,10 +5,10 @@ _dibs() {
     local -a found
     for line in ${(f)"$(dibs complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)"}; do
         case $line in
-            :names) found+=(${${(f)"$(dibs ls --names 2>/dev/null)"}//:/\\:}) ;;
             :pools) found+=(${${(f)"$(dibs pool --names 2>/dev/null)"}//:/\\:}) ;;
             :files) _files; return ;;
-            :command*) shift ${line#:command } words; (( CURRENT -= ${line#:command } )); _normal; return ;;
+            :command*) (( $#found )) && _describe dibs found
+                shift ${line#:command } words; (( CURRENT -= ${line#:command } )); _normal; return ;;
             *) found+=("${${line//:/\\:}/$'\t'/:}") ;;
         esac
     done

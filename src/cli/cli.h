@@ -18,10 +18,11 @@
 #define CLI_TEXT_OF_(text) #text
 
 struct cli_opt {
-    const char *name;  /* without "--"; NULL ends the list */
-    const char *arg;   /* placeholder of its value; NULL: a switch */
-    const char *help;  /* one line, no full stop */
-    const char *words; /* for completions: "tcp udp sctp" or ":names"; for files and pools `arg` decides */
+    const char *name; /* without "--"; NULL ends the list */
+    const char *arg;  /* placeholder of its value; NULL: a switch */
+    const char *help; /* one line, no full stop */
+    const char
+        *words; /* for completions: "tcp udp sctp", ":names" or ":roles"; for files and pools `arg` decides */
     const char *alias; /* another name that is accepted, without "--"; NULL: none */
     char letter;       /* short form, or 0 */
     bool is_repeatable;
@@ -55,7 +56,7 @@ struct cli_cmd {
     const struct cli_opt *opts; /* may be NULL */
     unsigned flags;
     int min_args, max_args; /* max -1: unlimited */
-    const char *args_words; /* for completions: its verbs, ":names" or ":files" */
+    const char *args_words; /* for completions: its verbs, ":names", ":roles" or ":files" */
     /* Run by another program ("dibs-serve"), by a verb's function, or by `run`. */
     const char *program;
     const struct cli_verb *verbs;

@@ -137,69 +137,6 @@ END
     mandoc -T lint -W warning "$T/dibs.1"
 }
 
-@test "the bash completion parses and completes commands, options and names" {
-    ok get web
-    dibs help --format bash >"$T/complete"
-    bash -n "$T/complete"
-    grep -q 'complete .*dibs' "$T/complete"
-    mkdir "$T/bin"
-    ln -s "$DIBS" "$T/bin/dibs"
-    cat >"$T/ask" <<'END'
-set -u
-PATH=$T/bin:$PATH
-. "$T/complete"
-ask() { # the words of a line, the last one being completed
-    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMP_POINT=${#COMP_LINE} COMPREPLY=()
-    function_name=$(complete -p dibs | sed 's/.*-F \([^ ]*\).*/\1/')
-    $function_name dibs "${!#}" "${COMP_WORDS[COMP_CWORD - 1]}"
-    printf '%s\n' "${COMPREPLY[@]}"
-}
-ask dibs rel
-ask dibs claim --cont
-ask dibs ls --proto u
-END
-    bash "$T/ask" >"$T/out" 2>"$T/err" || { cat "$T/err" >&2; return 1; }
-    grep -q release "$T/out"
-    grep -q -- --contiguous "$T/out"
-    grep -q udp "$T/out"
-    [ ! -s "$T/err" ]
-}
-
-@test "complete answers for the last word of a line" {
-    ok complete -- ls --proto u
-    [ "$out" = $'tcp\nudp\nsctp' ]
-    ok complete -- ls --proto=u
-    prints --proto=udp
-    ok complete -- -q claim --cont
-    prints $'--contiguous\tthe ports follow each other'
-    ok complete -- release ''
-    [ "$out" = :names ]
-    ok complete -- render --output x ''
-    [ "$out" = :files ]
-    ok complete -- run -p web -- echo --pool ''
-    [ "$out" = ':command 5' ]
-    ok complete
-    [ -z "$out" ]
-}
-
-@test "the zsh completion parses" {
-    needs zsh
-    dibs help --format zsh >"$T/_dibs"
-    zsh -n "$T/_dibs"
-    head -1 "$T/_dibs" | grep -q '^#compdef dibs'
-}
-
-@test "the fish completion parses and completes" {
-    needs fish
-    dibs help --format fish >"$T/dibs.fish"
-    fish -n "$T/dibs.fish"
-    mkdir "$T/bin"
-    ln -s "$DIBS" "$T/bin/dibs"
-    PATH=$T/bin:$PATH fish --no-config -c "source $T/dibs.fish; complete -C 'dibs rel'; complete -C 'dibs claim --cont'" >"$T/out"
-    grep -q '^release' "$T/out"
-    grep -q '^--contiguous' "$T/out"
-}
-
 @test "every example of every command's help runs in a fresh project" {
     mkdir "$T/bin"
     ln -s "$DIBS" "$T/bin/dibs"

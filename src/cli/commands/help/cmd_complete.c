@@ -6,7 +6,7 @@
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     (void) err;
-    complete_line(stdout, cli->argc, cli->argv);
+    complete_line(cli, stdout, cli->argc, cli->argv);
     return DIBS_OK;
 }
 

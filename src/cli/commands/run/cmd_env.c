@@ -99,6 +99,7 @@ const struct cli_cmd cmd_env = {
                 "dibs env api --format json\n",
     .opts = opts,
     .max_args = 1,
+    .args_words = ":roles",
     .flags = CLI_MANIFEST,
     .run = run,
 };
