@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Run the checks that a change must pass: the named steps, or all of them:
-#   tools/check.sh [format layers words requirements shell unused cppcheck gcc clang tidy generated ndebug asan tsan]...
+#   tools/check.sh [format layers words architecture requirements shell unused cppcheck gcc clang tidy generated ndebug asan tsan]...
 # Every step runs, even after a failure; a summary ends the output.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-all=(format layers words requirements shell unused cppcheck gcc clang tidy generated ndebug asan tsan)
+all=(format layers words architecture requirements shell unused cppcheck gcc clang tidy generated ndebug asan tsan)
 jobs=${JOBS:-2}
 export JOBS=$jobs
 at=${CHECK_DIR:-.} # parent of the build folders
@@ -17,6 +17,7 @@ scripts() { find tools tests .ci/run .githooks -type f ! -name '*.bats' -exec gr
 step_format() { sources | xargs clang-format --dry-run --Werror; }
 step_layers() { tools/check-layers.sh; }
 step_words() { tools/check-words.sh; }
+step_architecture() { tools/check-architecture.py; }
 step_requirements() { tools/check-requirements.sh; }
 step_shell() {
     local status=0
