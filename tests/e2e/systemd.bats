@@ -332,6 +332,23 @@ assert all(was[k] == now[k] for k in ("id", "port", "name")), (was, now)' "$clai
     [ "$(grep -c 'dibs get shop/web' <<<"$output")" = 2 ]
 }
 
+@test "the recipe for a machine of continuous integration runs as any user" {
+    awk -v fence='```' '$0 == fence { on = 0 } on; $0 == fence "sh systemd" { on = 1; n++ } END { exit n != 1 }' \
+        "$BATS_TEST_DIRNAME/../../docs/RECIPES.md" >"$BOOT/examples"
+    [ "$(grep -c systemctl "$BOOT/examples")" = 1 ]
+    for who in root 65534; do # an administrator enables the sockets
+        user=$([ $who = root ] || echo "setpriv --reuid=$who --regid=$who --clear-groups")
+        # shellcheck disable=SC2086 # words
+        run inside env -i PATH="/run/test:$PATH" HOME=/tmp $user bash -eux /run/test/examples
+        assert_status 0
+        assert_output_has "+ dibs ls --all"
+        sed -i /systemctl/d "$BOOT/examples"
+    done
+    inside systemctl disable dibs.socket dibs-admin.socket
+    ask "/v1/events?since=0"
+    assert_output_has uid:65534
+}
+
 @test "projects in closed directories and in /tmp are not taken for gone" {
     inside bash -c 'mkdir -m 0700 /tmp/closed && mkdir /tmp/closed/project && chown -R 65534:65534 /tmp/closed'
     AS=65534 ask --json '{"name":"web","project":"/tmp/closed/project","keep":true,"holder":null}' /v1/claims

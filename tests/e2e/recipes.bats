@@ -1,0 +1,234 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Every recipe of docs/RECIPES.md, as it stands there, with the real programs. A test has the title of its recipe.
+load ../support/dibs
+load ../support/npm
+load ../support/session
+
+setup() {
+    session_setup
+    needs curl script
+}
+teardown() { session_teardown; }
+
+# starts N NAME [TEXT]: the N-th block of the recipe keeps running on a terminal, and the claim's own server answers.
+starts() {
+    terminal "$2" bash -eu "$T/recipe.$1"
+    wait_until 15 serves "$2" "${3:-}" || { cat "$T/$2.screen" >&2; return 1; }
+    wait_until 5 dibs assert -q "$2"
+}
+
+# ends NAME: by Ctrl-C; its port is free, and will be the same again.
+ends() {
+    local port
+    port=$(dibs get "$1")
+    press_ctrl_c "$1"
+    wait_until 5 is_closed "$port"
+    [ "$(dibs get "$1")" = "$port" ]
+}
+
+is_closed() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+@test "Vite" {
+    needs_npm
+    npm_install
+    recipe "Vite"
+    echo '<script type="module" src="/main.js"></script>' >index.html
+    echo 'export const text = "one"' >main.js
+    starts 1 web /main.js
+    port=$(dibs get web)
+    # Hot reload: the page's connection is on the same port and hears of a change.
+    start /usr/bin/python3 "$BATS_TEST_DIRNAME/hot_reload.py" "$port" main.js
+    wait "$STARTED"
+    # A second server in this directory is refused; another program on this number stops Vite, which takes no other.
+    run timeout 20 npm run dev
+    assert_output_has "is held by"
+    ends web
+    listen "$port"
+    run timeout 20 dibs run -p "web=$port" -- node_modules/.bin/vite --port "$port" --strictPort
+    [ "$status" -ne 0 ]
+}
+
+@test "Express" {
+    needs_npm
+    npm_install
+    recipe "Express"
+    starts 1 api hello
+    ends api
+}
+
+@test "A server with an option" {
+    needs redis-server redis-cli
+    recipe "A server with an option"
+    terminal cache bash -eu "$T/recipe.1"
+    wait_until 10 dibs assert -q cache
+    [ "$(redis-cli -p "$(dibs get cache)" ping)" = PONG ]
+    ends cache
+}
+
+@test "pytest" {
+    recipe "pytest"
+    cat >test_server.py <<'PY'
+import socket, pytest
+@pytest.mark.parametrize("n", range(20))
+def test_it_listens(port, n):
+    with socket.create_server(("127.0.0.1", port)), open("ports", "a") as ports:
+        ports.write(f"{port}\n")
+PY
+    type_in 1
+    assert_status 0
+    assert_output_has "20 passed"
+    [ "$(sort -u ports | wc -l)" -eq 20 ]
+    dibs reap
+    [ "$(dibs ls --json)" = "[]" ]
+}
+
+@test "node --test" {
+    needs node
+    recipe "node --test"
+    for file in a b c; do
+        cat >$file.test.mjs <<'JS'
+import { createServer } from "node:http";
+import { appendFileSync } from "node:fs";
+import test from "node:test";
+import { port } from "./ports.mjs";
+test("the server answers", async () => {
+    const server = createServer((request, response) => response.end("hello")).listen(port());
+    const answer = await fetch(`http://localhost:${server.address().port}/`);
+    appendFileSync("ports", `${server.address().port} ${await answer.text()}\n`);
+    server.close();
+});
+JS
+    done
+    type_in 1
+    assert_status 0
+    assert_output_has "pass 3"
+    [ "$(sort -u ports | grep -cx '[0-9]* hello')" -eq 3 ]
+}
+
+@test "direnv" {
+    needs direnv
+    recipe "direnv"
+    type_in 1
+    assert_status 0
+    [ "${lines[-1]}" = "$(dibs get web)" ]
+}
+
+@test "Make" {
+    needs make
+    recipe "Make"
+    echo hello >index.html
+    terminal web bash -eu "$T/recipe.1"
+    wait_until 10 serves web hello
+    press_ctrl_c web
+    wait_until 5 is_closed "$(dibs get web)"
+}
+
+@test "Docker Compose" {
+    needs docker-compose
+    cat >compose.yaml <<'YAML'
+services:
+  db:
+    image: postgres:15
+    ports: ["5432:5432"]
+  cache:
+    image: redis:7
+    ports: ["127.0.0.1:6379:6379"]
+YAML
+    recipe "Docker Compose"
+    type_in 1
+    assert_status 0
+    docker-compose -f compose.local.yaml config >shown
+    /usr/bin/python3 - shown "$(dibs get db/port)" "127.0.0.1:$(dibs get cache/port)" <<'PY'
+import sys, yaml
+published = []  # either as text or in parts
+for name, service in sorted(yaml.safe_load(open(sys.argv[1]))["services"].items()):
+    for port in service["ports"]:
+        published.append(str(port["published"]) if isinstance(port, dict) else port.rsplit(":", 1)[0])
+assert published == [sys.argv[3], sys.argv[2]], published
+PY
+}
+
+@test "Training on one host" {
+    recipe "Training on one host"
+    cp "$BATS_TEST_DIRNAME/train.py" .
+    type_in 1
+    assert_status 0
+    assert_output_has "train/0 | 4 ranks met"
+    [ "$(grep -o 'ring [0-9]*' <<<"$output" | sort -u | wc -l)" -eq 4 ]
+}
+
+@test "Dask" {
+    needs dask-scheduler dask-worker
+    recipe "Dask"
+    terminal scheduler bash -eu "$T/recipe.1"
+    wait_until 15 dibs assert -q scheduler
+    terminal worker bash -eu "$T/recipe.2"
+    base=$(dibs get worker/0)
+    run timeout 30 /usr/bin/python3 - "$(dibs get scheduler)" <<'PY'
+import sys
+from dask.distributed import Client
+with Client(f"localhost:{sys.argv[1]}") as client:
+    client.wait_for_workers(1)
+    print(client.submit(sum, [20, 22]).result(), *client.scheduler_info()["workers"])
+PY
+    assert_status 0
+    read -r sum worker <<<"${lines[-1]}"
+    [ "$sum" = 42 ]
+    worker=${worker##*:}
+    [ "$worker" -ge "$base" ] && [ "$worker" -le $((base + 3)) ]
+}
+
+# daemon: the first block of the recipe. Root's daemon has its sockets in /run, which is another one here; clients of
+# the recipe need none of them.
+daemon() {
+    local words=(bash -eu "$T/recipe.1")
+    # shellcheck disable=SC2016 # for the shell there
+    [ "$(id -u)" -ne 0 ] || words=(unshare --mount sh -c 'mount -t tmpfs tmpfs /run && exec "$@"' - "${words[@]}")
+    terminal daemon "${words[@]}"
+    wait_until 10 grep -q msg=serving "$T/daemon.screen" || { cat "$T/daemon.screen" >&2; return 1; }
+}
+
+@test "portpicker" {
+    recipe "portpicker"
+    daemon
+    type_in 2
+    assert_status 0
+    run dibs log --json
+    assert_output_has "\"port\":$(cat "$T/typed"),"
+}
+
+@test "gRPC's port server" {
+    recipe "gRPC's port server"
+    daemon
+    type_in 2
+    assert_status 0
+    run dibs log
+    assert_output_has "claimed"
+    assert_output_has "released"
+}
+
+@test "A coding agent" {
+    recipe "A coding agent"
+    type_in 1
+    assert_status 0
+    assert_output_has "AGENTS.md"
+    assert_output_has '"name":'
+}
+
+# bats test_tags=unserved
+@test "every recipe has a test here, and is six lines at most" {
+    /usr/bin/python3 - "$DOCS/RECIPES.md" "$BATS_TEST_FILENAME" <<'PY'
+import re, sys
+page, tests = (open(path).read() for path in sys.argv[1:])
+sections = re.split(r"^## ", page, flags=re.M)[1:]
+tested = set(re.findall(r'^@test "(.*)" \{', tests, re.M))
+for section in sections:
+    title = section.splitlines()[0]
+    blocks = re.findall(r"^```(.*)\n((?:.*\n)*?)```$", section, re.M)
+    assert blocks, title
+    assert title in tested or all(fence == "sh systemd" for fence, _ in blocks), f"no test runs: {title}"
+    for fence, text in blocks:
+        assert len(text.splitlines()) <= 6, f"{title}: {len(text.splitlines())} lines"
+PY
+}
