@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <linux/bpf.h>
-#include <mntent.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 #include "base/hash_table.h"
 #include "hold/bpf/hand_over.h"
 #include "hold/bpf/ports_map.h"
+#include "hold/enforce_host.h"
 #include "host/kernel.h"
 #include "host/process.h"
 #include "net/proto.h"
@@ -307,23 +307,6 @@ void enforce_clean(struct enforce *enforce)
 
 /* ---- open and close ---- */
 
-/* Find where cgroup v2 is mounted; it may be beside v1. */
-static dibs_status find_cgroups(char *out, size_t size, dibs_err *err)
-{
-    FILE *mounts = setmntent("/proc/self/mounts", "re");
-    char text[8192];
-    struct mntent mount;
-    bool is_found = false;
-
-    while (mounts && !is_found && getmntent_r(mounts, &mount, text, sizeof text))
-        is_found = strcmp(mount.mnt_type, "cgroup2") == 0 &&
-                   (size_t) snprintf(out, size, "%s", mount.mnt_dir) < size;
-    if (mounts)
-        (void) endmntent(mounts);
-    return is_found ? DIBS_OK
-                    : err_set(err, DIBS_UNAVAILABLE, "no cgroup v2 hierarchy is mounted on this host");
-}
-
 /* Receive the descriptors from dibs-bpf. */
 static dibs_status receive(struct enforce *e, int fd, dibs_err *err)
 {
@@ -378,11 +361,12 @@ static dibs_status run_loader(struct enforce *e, const struct enforce_options *o
     return s;
 }
 
-/* Let the daemon itself bind every port: it probes ports that others have just released. */
+/* Let the daemon itself bind every port: it probes ports that others have just released. In a pid namespace
+ * below the initial one it does not know its pid there, and is no exception. */
 static dibs_status exempt_us(const struct enforce *e, dibs_err *err)
 {
     uint32_t first = 0;
-    uint32_t pid = (uint32_t) getpid();
+    uint32_t pid = e->view->is_initial_pidns ? (uint32_t) getpid() : 0;
 
     if (map_call(BPF_MAP_UPDATE_ELEM, e->fds[HAND_OVER_EXEMPT], &first, &pid) != 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "writing a map of the kernel");
@@ -399,7 +383,7 @@ dibs_status enforce_open(const struct enforce_options *options, struct enforce *
     for (size_t i = 0; i < HAND_OVER_FDS; i++)
         self->fds[i] = -1;
     self->view = options->view;
-    dibs_status s = find_cgroups(cgroups, sizeof cgroups, err);
+    dibs_status s = enforce_find_cgroups(cgroups, sizeof cgroups, err);
     if (s == DIBS_OK)
         s = run_loader(self, options, cgroups, err);
     if (s == DIBS_OK)

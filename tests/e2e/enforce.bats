@@ -12,15 +12,15 @@ setup() {
     needs setpriv setsid
     public_folder
     cp "$DIBS_TEST_SUPPORT/bind_once.py" "$PUBLIC"
-    SOCKET_DIR=$PUBLIC
+    export SOCKET_DIR=$PUBLIC
 }
 teardown() {
     sandbox_teardown
     [ ! -e "${T:-}/mounted" ] || umount /sys/fs/bpf
 }
 
-enforcing() { # enforcing [OPTION]...
-    serve_start --enforce "$@"
+enforcing() {
+    serve_start --enforce
     export DIBS_SOCKET=$SOCKET
 }
 
@@ -136,6 +136,26 @@ is_gone() { [ ! -e "$CGROUPS$1" ]; }
     bound EADDRINUSE "$port" addr
     end_process "$STARTED"
     wait_until 10 bound ok "$port" addr
+}
+
+@test "doctor says whether this host can enforce, and whether its daemon does" {
+    run dibs doctor
+    [[ $output = *"this kernel can refuse claimed ports to others"* ]]
+    [[ $output != *"the kernel enforces the claims"* ]]
+    enforcing
+    run dibs doctor
+    [[ $output = *"the kernel enforces the claims"* ]]
+    serve_stop
+    rm -f "$SOCKET" "$ADMIN"
+    # Without cgroup v2:
+    export DIBS_SOCKET=none
+    sandbox_start
+    in_sandbox "$SANDBOX" sh -c 'findmnt -nt cgroup2 -o TARGET | xargs umount -l'
+    run in_sandbox "$SANDBOX" "$DIBS" doctor
+    [[ $output = *"cannot refuse claimed ports to others: no cgroup v2 hierarchy is mounted"* ]]
+    run in_sandbox "$SANDBOX" "$DIBS" serve --enforce --socket "$T/s"
+    [ "$status" -eq 6 ]
+    [[ $output = *"no cgroup v2 hierarchy is mounted"* ]]
 }
 
 @test "a declared port is refused to nobody" {

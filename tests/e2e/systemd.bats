@@ -12,7 +12,7 @@ setup_file() {
     local unit
     mkdir -p "$BOOT/units"
     chmod 0755 "$BATS_FILE_TMPDIR" "$BOOT"
-    cp "$DIBS" "$DIBS-serve" "$BATS_TEST_DIRNAME/../support/listen.py" "$BOOT"
+    cp "$DIBS" "$DIBS-serve" "$DIBS-bpf" "$BATS_TEST_DIRNAME"/../support/{listen,bind_once}.py "$BOOT"
     installed system "$BOOT/units"
     installed user "$BOOT/user"
     for unit in dibs.service dibs.socket dibs-admin.socket; do # a machine without anything else
@@ -93,6 +93,16 @@ has_property() { [ "$(property "$1")" = "$2" ]; }
 drop_in() { # LINE...: of [Service]
     { echo '[Service]'; printf '%s\n' "$@"; } | inside tee /run/systemd/system/dibs.service.d/zz.conf >/dev/null
     inside systemctl daemon-reload
+}
+# in_unit UID COMMAND...: in a unit of its own, and so in a cgroup of this systemd, as start_inside is not. Its line of
+# output is $output.
+in_unit() {
+    local uid=$1 unit=test-$RANDOM$RANDOM
+    shift
+    inside systemd-run --quiet --unit="$unit" --uid="$uid" --setenv=DIBS_SOCKET="$SOCKET" \
+        --property=StandardOutput="truncate:/run/test/$unit.out" -- "$@"
+    wait_until 20 test -s "$BOOT/$unit.out"
+    output=$(cat "$BOOT/$unit.out")
 }
 is_another() { local pid; pid=$(property MainPID) && [ "$pid" -gt 0 ] && [ "$pid" != "$1" ]; }
 is_logged() { grep -q "$1" "$LOG"; }
@@ -316,6 +326,27 @@ assert all(was[k] == now[k] for k in ("id", "port", "name")), (was, now)' "$clai
     AS=65534 ask '/v1/claims/-?name=a/b'
     assert_code 200
     inside systemctl stop user-of-test.service
+}
+
+@test "the drop-in of docs/OPERATING.md for enforced ports gives the daemon the rights that it needs" {
+    awk -v fence='```' '$0 == fence { on = 0 } on; $0 == fence "sh systemd-enforce" { on = 1 }' \
+        "$BATS_TEST_DIRNAME/../../docs/OPERATING.md" >"$BOOT/examples"
+    sed -i 's,/usr/local/bin/dibs,/run/test/dibs,' "$BOOT/examples"
+    inside mkdir -p /etc/systemd/system/dibs.service.d
+    inside mv /run/systemd/system/dibs.service.d/test.conf /run/systemd/system/dibs.service.d/00-test.conf
+    run inside env -i PATH="/run/test:$PATH" HOME=/tmp bash -eux /run/test/examples
+    inside mv /run/systemd/system/dibs.service.d/00-test.conf /run/systemd/system/dibs.service.d/test.conf
+    inside rm -rf /etc/systemd/system/dibs.service.d
+    [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
+    assert_output_has "the kernel enforces the claims"
+    AS=65534 ask --json '{"holder":{"kind":"lease","ttl":"5m"}}' /v1/claims
+    port=$(member port)
+    in_unit 65534 /usr/bin/python3 /run/test/bind_once.py "$port"
+    [ "$output" = ok ]
+    in_unit 1 /usr/bin/python3 /run/test/bind_once.py "$port"
+    [ "$output" = EADDRINUSE ]
+    in_unit 65534 env HOME=/tmp /run/test/dibs run -- sh -c 'sleep 0.5; cat /proc/self/cgroup'
+    assert_output_has dibs-run.
 }
 
 @test "every example of docs/OPERATING.md runs" {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Routes for ports and for maintenance of the ledger. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -133,11 +134,31 @@ dibs_status api_daemon(struct api_request *request, dibs *handle, dibs_err *err)
     return DIBS_OK;
 }
 
+/* Say whether the kernel enforces the claims, which only the daemon knows. */
+static void add_enforcing(struct api_request *request)
+{
+    const struct engine *engine = request->api->options.engine;
+    dibs_finding finding = { .severity = engine->counts.unenforced ? DIBS_WARNING : DIBS_FINE,
+                             .topic = "hold" };
+
+    if (!engine->enforce)
+        return;
+    if (engine->counts.unenforced) {
+        (void) text_copy(finding.advice, sizeof finding.advice, "see the daemon's log for the first one");
+        (void) snprintf(finding.text, sizeof finding.text,
+                        "the kernel enforces the claims, but could not be given %llu of them since the start",
+                        (unsigned long long) engine->counts.unenforced);
+    } else
+        (void) text_copy(finding.text, sizeof finding.text,
+                         "the kernel enforces the claims: it refuses a claimed port to others");
+    wire_finding(&request->w, &finding);
+}
+
 static dibs_status examine(struct api_request *request, dibs *handle, bool is_fix, dibs_err *err)
 {
-
     api_begin_list(request, "findings");
     dibs_status s = handle_doctor(handle, is_fix, add_finding, &request->w, err);
+    add_enforcing(request);
     api_end_list(request);
     return s;
 }
