@@ -73,6 +73,23 @@ pod() {
     printf '  %s\n' "$@"
 }
 
+@test "the label dibs.dev/role names the role of a template, as for the webhook" {
+    for role in api web; do
+        printf '%s\n' --- 'apiVersion: v1' 'kind: Pod' 'metadata:' "  name: $role-blue" "  labels: { dibs.dev/role: $role }" \
+            '  annotations:' "    dibs.dev/ports: '{\"allocations\": [{\"name\": \"http\", \"env\": \"PORT\"}], \"references\": [{\"env\": \"API\", \"from\": \"api.http\"}]}'" \
+            'spec: { containers: [{ name: main, image: nginx }] }'
+    done >"$T/before.yaml"
+    ok kube inject "$T/before.yaml"
+    "$PYTHON" - "$T/out" <<'END'
+import sys, yaml
+api, web = ({e["name"]: e["value"] for e in pod["spec"]["containers"][0]["env"]} for pod in yaml.safe_load_all(open(sys.argv[1])))
+assert api["API"] == web["API"] == api["PORT"] != web["PORT"], (api, web)
+END
+    sed -i 's/api\.http/api-blue.http/' "$T/before.yaml"
+    refused 2 kube inject "$T/before.yaml"
+    says "no role 'api-blue'"
+}
+
 @test "RBG's own example: leader and worker, both scopes, and the worker knows the leader's port" {
     cat >"$T/rbg.yaml" <<'END'
 apiVersion: workloads.x-k8s.io/v1alpha2

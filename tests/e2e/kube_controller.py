@@ -820,6 +820,15 @@ def case_injected(world):
     assert values(web)["API"] == values(api)["PORT"]
     assert values(world.create(web)) == values(web)
     assert values(world.create(api)) == values(api)
+    # A target with several numbers, and one whose objects are a group in the file only.
+    several = {"allocations": [{"name": "http", "env": "PORT", "scope": "RoleScoped", "count": 3}]}
+    for at, labels in enumerate((in_group, lambda name: {"dibs.dev/role": name}, lambda name: {})):
+        target, other = f"many{at}", f"one{at}"
+        api, web = inject(pod(target, several, labels=labels(target)), pod(
+            other, {"references": [{"env": "API", "from": f"{target}.http"}]}, labels=labels(other)))
+        assert values(web)["API"] == values(api)["PORT"] and values(api)["PORT"].count(",") == 2
+        assert values(world.create(web)) == values(web)
+        assert values(world.create(api)) == values(api)
 
 
 def case_other(world):

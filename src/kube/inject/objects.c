@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/grow.h"
 #include "base/text.h"
+#include "kube/identity.h"
 #include "workload/discovery.h"
 
 #include "base/banned.h"
@@ -177,6 +178,7 @@ static void find_requests(struct walk *w, struct kube_template *t)
 static void take_template(struct walk *w, struct kube_template t)
 {
     const yaml_node *host = node_at(t.pod, "spec.hostNetwork");
+    const yaml_node *role = kube_get(node_at(t.pod, "metadata.labels"), IDENTITY_LABEL_ROLE);
 
     if (!t.pod || t.pod->kind != YAML_MAP || w->faults.status != DIBS_OK)
         return;
@@ -188,8 +190,8 @@ static void take_template(struct walk *w, struct kube_template t)
         yaml_fault(&w->faults, w->object.node, "an object without metadata.name");
         return;
     }
-    if (!t.role)
-        t.role = w->object.name;
+    if (!t.role) /* as the webhook names it */
+        t.role = unless_empty(role) ? yaml_string(role) : w->object.name;
     if (host && !yaml_is_null(host) && !yaml_bool(host, &t.is_host_network))
         yaml_fault(&w->faults, host, "hostNetwork is neither true nor false");
     if (strchr(w->object.ns, '.') || strchr(w->object.kind, '.'))

@@ -65,6 +65,17 @@ static bool read_numbers(const jsonr_value *pod, const struct workload_port *por
     return !*text;
 }
 
+/* Return the first number of a reference's value, which may have several; 0: it has none. */
+static uint16_t first_number(const char *text)
+{
+    uint64_t number = 0;
+
+    return text && !text[strspn(text, "0123456789,")] &&
+                   text_number(text, strcspn(text, ","), DIBS_PORT_MAX, &number)
+               ? (uint16_t) number
+               : 0;
+}
+
 /* RBG ignores the role of a reference and looks in the pod's own instance. */
 static bool is_of_own_role(const struct port_request *request, const struct identity *who, size_t i)
 {
@@ -117,7 +128,7 @@ void adopt_numbers(const jsonr_value *pod, const struct identity *who, struct po
     for (size_t i = 0; i < config->n_references; i++) {
         bool is_own = is_injected || is_of_own_role(request, who, i);
 
-        given[i] = is_own ? port_request_number(value_in(pod, config->references[i].env)) : 0;
+        given[i] = is_own ? first_number(value_in(pod, config->references[i].env)) : 0;
         if (is_own && !given[i] && !is_injected)
             return;
     }

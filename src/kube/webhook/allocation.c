@@ -377,11 +377,25 @@ static dibs_status name_field(const struct batch *b)
 
 /* ---- results ---- */
 
+/* Return the value that the pod was given before, if the target has not come and the value begins with the
+ * number that is reserved for it; NULL: write the value anew. */
+static const char *given_value(const struct batch *b, size_t i)
+{
+    const struct reference *found = &b->found[i];
+    uint16_t given = b->a->request->given ? b->a->request->given[i] : 0;
+    bool has_come = !found->is_reserved && found->name[0];
+
+    return given && !has_come && given == (found->n ? found->ports[0] : b->claims[found->line].port)
+               ? port_request_variable(b->a->pod, b->config->references[i].env)
+               : NULL;
+}
+
 /* Add the numbers of a reference: of a block the first, otherwise all. The target's first claim records
  * whether it begins a block; where it does not (run 0), consecutive numbers count as one. */
 static void add_referred(const struct batch *b, size_t i, struct pod_edit *out)
 {
     const struct reference *found = &b->found[i];
+    const char *value = given_value(b, i);
     const struct workload_port *own = found->n ? NULL : b->lines[found->line].port;
     uint32_t n = own ? own->count : found->n ? found->n : 1;
     uint16_t ports[WORKLOAD_COUNT_MAX];
@@ -393,7 +407,7 @@ static void add_referred(const struct batch *b, size_t i, struct pod_edit *out)
     shape.is_contiguous =
         own ? own->is_contiguous : n > 1 && (found->run > 1 || (found->run == 0 && is_row(ports, n)));
     workload_value_text(&shape, ports, text, sizeof text);
-    pod_edit_variable(out, b->config->references[i].env, text);
+    pod_edit_variable(out, b->config->references[i].env, value ? value : text);
 }
 
 static dibs_status add_answers(const struct batch *b, struct pod_edit *out)

@@ -344,13 +344,17 @@ dibs_status reference_find(dibs *handle, const struct port_request *request, con
 {
     struct target t = target_of(request, who, i);
 
+    *out = (struct reference){ 0 };
+    if (!t.is_own_role && !who->is_grouped && request->given && request->given[i]) {
+        out->ports[out->n++] = request->given[i]; /* kube inject knew the target by its file */
+        return DIBS_OK;
+    }
     if (!t.is_own_role && !who->is_grouped)
         return wrong(
             request, i, &t,
             "is not in the group of this pod, which has its own role only; the label " IDENTITY_LABEL_GROUP
             " makes several objects of a namespace one",
             err);
-    *out = (struct reference){ 0 };
     if (is_own(request, &t, out))
         return DIBS_OK;
     dibs_status s = read_either_scope(handle, &t, out, err);
