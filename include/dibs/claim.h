@@ -26,6 +26,15 @@ typedef enum dibs_holder { DIBS_HELD_BY_NOBODY = 0, DIBS_HELD_BY_PROCESS, DIBS_H
 /* Liveness has three values; dead is final (INV-5). */
 typedef enum dibs_life { DIBS_ALIVE = 0, DIBS_DEAD, DIBS_UNKNOWN } dibs_life;
 
+/* What the kernel does so that a claimed port stays its owner's (docs/HOLD.md). */
+typedef enum dibs_hold {
+    DIBS_HOLD_AUTO = 0, /* of a request: `enforce` where a daemon offers it, else none. Of a claim: none */
+    DIBS_HOLD_NONE,     /* the ledger alone */
+    DIBS_HOLD_GUARD,    /* a bound socket that is never used: no outgoing connection and no bind(0) gets it */
+    DIBS_HOLD_FD,       /* the listening socket itself, passed to the program */
+    DIBS_HOLD_ENFORCE,  /* the kernel refuses every bind of others */
+} dibs_hold;
+
 /* The identity of a process, independent of wall time and of pid reuse. */
 typedef struct dibs_process {
     char boot_id[DIBS_BOOT_ID_MAX + 1];
@@ -64,6 +73,7 @@ typedef struct dibs_claim {
     char env[DIBS_ENV_MAX + 1];       /* variables of its process: "PORT=20001 API=20002"; empty: unknown */
     char keeper[DIBS_KEEPER_MAX + 1]; /* object it is kept for: "StatefulSet/web", "Pod"; "observation" if a
                                          repair declared it; empty: none */
+    dibs_hold hold;
     uint16_t run;                   /* first of this many ports claimed as a run; 1: alone; 0: not recorded */
     char token[DIBS_TOKEN_MAX + 1]; /* empty in listings and for claims of others */
     char node[DIBS_NODE_MAX + 1];   /* in a cluster: the host of the claim; empty: this host */
@@ -74,8 +84,9 @@ typedef struct dibs_claim {
     bool is_degraded; /* from the MRU fallback: not in the ledger; its port alone releases it */
     bool is_narrowed; /* the host has no IPv6: "*" or "localhost" became IPv4 only */
     bool is_damaged;  /* its record is not valid: the port stays blocked until 'dibs doctor --fix' */
-    bool is_orphan;   /* the holder is dead, but its socket is still bound */
-    dibs_life life;   /* of the holder; ALIVE for a kept claim without one */
+    char hold_note[DIBS_HOLD_NOTE_MAX + 1]; /* why an automatic level could not be had; empty: it could */
+    bool is_orphan;                         /* the holder is dead, but its socket is still bound */
+    dibs_life life;                         /* of the holder; ALIVE for a kept claim without one */
     /* State of the host's lease that holders of a cluster's ports are attached to; ALIVE if none is needed.
      * DEAD: it expired, the claim is lost. UNKNOWN: this host cannot renew it, or another host has none. */
     dibs_life node_life;
@@ -98,7 +109,10 @@ typedef struct dibs_request {
     bool keep;          /* stays without a holder until released */
     bool is_lookup;  /* `get`: return an existing claim of the name; TAKEN if its port or bindings differ */
     bool is_adopted; /* with is_lookup and keep: keep an existing claim from now on, with any holder */
-    uint32_t run;    /* this many requests from this one on get adjacent ports; 0 and 1: alone */
+    /* A level that was asked for and cannot be had fails the call; an automatic one does not. */
+    dibs_hold hold;
+    bool is_reuser; /* the program sets a reuse option: AUTO may be a guard */
+    uint32_t run;   /* this many requests from this one on get adjacent ports; 0 and 1: alone */
     size_t n_bindings;
     dibs_binding bindings[DIBS_BINDINGS_MAX];
 } dibs_request;

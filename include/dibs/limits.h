@@ -47,6 +47,9 @@
 /* "KIND/NAME" of the Kubernetes object that keeps a claim. */
 #define DIBS_KEEPER_MAX 63
 
+/* Why a level of holding could not be had: one sentence. */
+#define DIBS_HOLD_NOTE_MAX 191
+
 /* The recorded variables that `dibs run` gave to a process: about forty. A longer text is not recorded. */
 #define DIBS_ENV_MAX 1023
 

@@ -61,6 +61,32 @@ static dibs_status mode_from(const struct cli *cli, dibs_request *out, dibs_err 
     return s || !given ? s : dibs_port_parse(cli_value(cli, given), &out->port, err);
 }
 
+/* Read --hold. Only a process that goes on, or the daemon, can hold a port. */
+static dibs_status hold_from(const struct cli *cli, dibs_hold *out, dibs_err *err)
+{
+    const char *text = cli_value(cli, "hold");
+    unsigned hold = DIBS_HOLD_AUTO;
+
+    while (text && hold <= DIBS_HOLD_ENFORCE && strcmp(text, words_at(&words_hold, hold)) != 0)
+        hold++;
+    if (hold > DIBS_HOLD_ENFORCE)
+        return err_set(err, DIBS_INVALID, "--hold: '%.32s' is none of auto, none, guard, fd, enforce", text);
+    if (hold == DIBS_HOLD_FD && !(cli->cmd->flags & CLI_STOP))
+        return err_set(err, DIBS_INVALID, "--hold fd: only 'dibs run' can pass a socket to a program");
+    *out = (dibs_hold) hold;
+    return DIBS_OK;
+}
+
+dibs_status cli_check_hold(const struct cli *cli, dibs_hold hold, dibs_err *err)
+{
+    if (hold != DIBS_HOLD_GUARD || strcmp(dibs_settings_of(cli->handle)->socket, "none") != 0)
+        return DIBS_OK;
+    return err_set(
+        err, DIBS_FAILURE,
+        "the level 'guard' cannot be had: this command ends, and no daemon runs that would keep the "
+        "guard ('dibs serve'); 'dibs run' needs none");
+}
+
 dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_ranges *ranges, dibs_err *err)
 {
     static const char *const places[] = { "range", "pool", NULL };
@@ -72,6 +98,8 @@ dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_rang
         s = mode_from(cli, out, err);
     if (!s)
         s = cli_bindings_from(cli, out->bindings, &out->n_bindings, err);
+    if (!s)
+        s = hold_from(cli, &out->hold, err);
     if (s || !place)
         return s;
     if (place == places[1]) {
@@ -127,6 +155,9 @@ void cli_note_claims(const struct cli *cli, const dibs_claim *claims, size_t n)
     if (strcmp(cli->settings.ledger, "memory:") == 0 && n > 0 && !is_degraded &&
         strcmp(dibs_settings_of(cli->handle)->socket, "none") == 0)
         cli_note(cli, "ledger memory: is forgotten when this command ends: no other process sees this claim");
+    for (size_t i = 0; i < n; i++)
+        if (claims[i].hold_note[0])
+            cli_note(cli, "port %u has no guard: %s", claims[i].port, claims[i].hold_note);
     if (is_narrowed)
         cli_note(cli, "this host has no IPv6: claimed for IPv4 alone");
     if (!prefer || dibs_port_parse(prefer, &port, NULL) != DIBS_OK || claims[0].port == port)

@@ -16,6 +16,10 @@ dibs_status cli_one_of(const struct cli *cli, const char *const *names, const ch
           .arg = "PROTO",                                                                      \
           .help = PROTO_PROSE "; one number for several: tcp+udp",                             \
           .words = PROTO_WORDS " tcp+udp" },                                                   \
+        { .name = "hold",                                                                      \
+          .arg = "LEVEL",                                                                      \
+          .help = "how the kernel holds it: auto, none, guard, fd, enforce",                   \
+          .words = "auto none guard fd enforce" },                                             \
     {                                                                                          \
         .name = "address", .arg = "ADDRESS",                                                   \
         .help = "address to be bound, may be repeated; the default is *",                      \
@@ -24,6 +28,10 @@ dibs_status cli_one_of(const struct cli *cli, const char *const *names, const ch
 
 /* Read port, pool or ranges, and bindings; the rest of *out stays. `ranges` is storage. */
 dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_ranges *ranges, dibs_err *err);
+
+/* Check that this command may ask for that level: FAILURE without a daemon that keeps a guard. The handle
+ * must be open. */
+dibs_status cli_check_hold(const struct cli *cli, dibs_hold hold, dibs_err *err);
 
 /* Read --pid, --ttl or --keep. *given: one of them was given; otherwise *out is untouched. */
 dibs_status cli_heir_from(const struct cli *cli, dibs_heir *out, bool *given, dibs_err *err);

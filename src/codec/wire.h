@@ -22,10 +22,11 @@ struct words {
     const char *at[12];
 };
 extern const struct words words_life, words_kind, words_mode, words_holder, words_scope, words_relation;
-extern const struct words words_trouble, words_reason, words_severity, words_event, words_repair;
+extern const struct words words_hold, words_trouble, words_reason, words_severity, words_event, words_repair;
 /* Return "unknown" for a value outside its enum: no reader accepts that. */
 const char *words_at(const struct words *words, unsigned value);
-const char *wire_code_text(dibs_status code); /* "not_found" */
+const char *wire_code_text(dibs_status code);        /* "not_found" */
+const char *wire_hold_text(const dibs_claim *claim); /* "none", "guard", ... */
 /* Write "auto", "off" or the number. */
 void wire_band_text(int32_t band, char out[16]);
 /* Read such a text; false: invalid. */

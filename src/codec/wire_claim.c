@@ -157,6 +157,19 @@ static void write_project(struct jsonw *w, const void *object)
     field_raw_or_null(w, "project", ((const dibs_claim *) object)->project);
 }
 
+static void write_hold(struct jsonw *w, const void *object)
+{
+    jsonw_key_string(w, "hold", wire_hold_text(object));
+}
+
+static void read_hold(struct fields *f, void *object)
+{
+    unsigned hold = DIBS_HOLD_AUTO;
+
+    fields_word(f, "hold", &words_hold, &hold);
+    ((dibs_claim *) object)->hold = (dibs_hold) hold;
+}
+
 #define C(type, member, key, flags) FIELD(type, dibs_claim, member, key, flags)
 static const struct field claim_fields[] = {
     C(COUNT, id, "id", FIELD_NEEDED),
@@ -177,6 +190,8 @@ static const struct field claim_fields[] = {
     { .key = "command_base64", .type = FIELD_KNOWN },
     C(TEXT, keeper, "keeper", FIELD_BRIEF),
     C(PORT, run, "run", FIELD_BRIEF),
+    FIELD_OWNED("hold", 0, hold),
+    C(TEXT, hold_note, "hold_note", FIELD_BRIEF),
     C(TEXT, env, "env", FIELD_BRIEF),
     C(COUNT, netns, "netns", FIELD_NEEDED),
     FIELD_OWNED("bindings", FIELD_NEEDED, bindings),

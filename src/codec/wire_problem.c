@@ -6,10 +6,12 @@
 
 #include "base/banned.h"
 
-/* Return whether the request needs a protocol or an address that this host does not have. */
+/* Return whether the request needs a protocol, an address or a level of holding that this host does not have.
+ */
 static bool is_unprocessable(int os_errno)
 {
-    return os_errno == EPROTONOSUPPORT || os_errno == EAFNOSUPPORT || os_errno == EADDRNOTAVAIL;
+    return os_errno == EPROTONOSUPPORT || os_errno == EAFNOSUPPORT || os_errno == EADDRNOTAVAIL ||
+           os_errno == EOPNOTSUPP;
 }
 
 int wire_http_status(const dibs_err *err)

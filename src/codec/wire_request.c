@@ -335,6 +335,23 @@ static void read_port(struct fields *f, void *object)
         fields_bad(f, "port", "given in this mode: between 1 and 65535");
 }
 
+/* Older daemons do not know it: say nothing unless a level is asked for. */
+static void write_hold(struct jsonw *w, const void *object)
+{
+    const dibs_request *r = object;
+
+    if (r->hold != DIBS_HOLD_AUTO)
+        jsonw_key_string(w, "hold", words_at(&words_hold, r->hold));
+}
+
+static void read_hold(struct fields *f, void *object)
+{
+    unsigned hold = DIBS_HOLD_AUTO;
+
+    fields_word(f, "hold", &words_hold, &hold);
+    ((dibs_request *) object)->hold = (dibs_hold) hold;
+}
+
 #define R(type, member, key) FIELD(type, dibs_request, member, key, FIELD_BRIEF)
 /* The settings are a member of a single request. They are read first, because the rest depends on them, and
  * written separately, because they are not part of dibs_request. */
@@ -352,6 +369,8 @@ static const struct field request_fields[] = {
     R(BOOL, is_lookup, "lookup"),
     R(BOOL, is_adopted, "adopt"),
     R(U32, run, "run"),
+    FIELD_OWNED("hold", 0, hold),
+    R(BOOL, is_reuser, "reuse"),
     FIELD_OWNED("bindings", 0, bindings),
     R(SHOWN, env, "env"), /* older daemons do not know it */
     { 0 },

@@ -19,6 +19,13 @@ const struct words words_mode = { {
     [DIBS_DECLARED] = "declared",
 } };
 const struct words words_holder = { { [DIBS_HELD_BY_PROCESS] = "process", [DIBS_HELD_BY_LEASE] = "lease" } };
+const struct words words_hold = { {
+    [DIBS_HOLD_AUTO] = "auto",
+    [DIBS_HOLD_NONE] = "none",
+    [DIBS_HOLD_GUARD] = "guard",
+    [DIBS_HOLD_FD] = "fd",
+    [DIBS_HOLD_ENFORCE] = "enforce",
+} };
 const struct words words_scope = { { [DIBS_SCOPE_HOST] = "host", [DIBS_SCOPE_CLUSTER] = "cluster" } };
 const struct words words_relation = { {
     [DIBS_REL_NONE] = "none",
@@ -94,6 +101,11 @@ const char *dibs_repair_kind_text(dibs_repair_kind kind)
 const char *words_at(const struct words *words, unsigned value)
 {
     return value < sizeof words->at / sizeof *words->at && words->at[value] ? words->at[value] : "unknown";
+}
+
+const char *wire_hold_text(const dibs_claim *claim)
+{
+    return words_at(&words_hold, claim->hold == DIBS_HOLD_AUTO ? DIBS_HOLD_NONE : claim->hold);
 }
 
 /* Return a word for programs. Exhaustive: a new status does not compile without one. */

@@ -53,6 +53,24 @@ dibs_status core_may_bind(struct core *core, const struct call *call, const dibs
     return DIBS_DENIED;
 }
 
+static bool see_one(void *ctx, const struct kernel_socket *socket)
+{
+    (void) socket;
+    *(bool *) ctx = true;
+    return false;
+}
+
+/* Is a guard of our own all that is in the way? A guard of a released claim may exist a moment longer. */
+static bool is_only_guarded(const struct core *core, const dibs_claim *claim, uint16_t port)
+{
+    bool is_seen = !core->options.is_guarded || !core->options.is_guarded(core->options.guards, port);
+
+    for (size_t i = 0; i < claim->n_bindings && !is_seen; i++)
+        if (kernel_blocking_sockets(0, claim->bindings[i].proto, port, see_one, &is_seen, NULL) != DIBS_OK)
+            return false;
+    return !is_seen;
+}
+
 enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err)
 {
     const struct core_probing *probing = ctx;
@@ -63,7 +81,11 @@ enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, 
         return LEDGER_PROBE_ABORT;
     switch (kernel_probe(claim->bindings, claim->n_bindings, port, err)) {
     case KERNEL_FREE: return LEDGER_PROBE_FREE;
-    case KERNEL_BUSY: core->n_busy++; return LEDGER_PROBE_BUSY;
+    case KERNEL_BUSY:
+        if (is_only_guarded(core, claim, port))
+            return LEDGER_PROBE_FREE;
+        core->n_busy++;
+        return LEDGER_PROBE_BUSY;
     case KERNEL_ABORT: break;
     }
     return LEDGER_PROBE_ABORT;
@@ -316,7 +338,8 @@ static uint64_t digest_of(const struct attempt *a)
     for (size_t i = 0; i < a->batch->n; i++) {
         const dibs_request *r = a->asks[i].request;
         const char *const texts[] = { r->name, r->project, r->pool };
-        const int64_t numbers[] = { r->mode, r->port, r->holder, r->pid, r->ttl_ms, r->keep, r->is_lookup };
+        const int64_t numbers[] = { r->mode,   r->port, r->holder,    r->pid,
+                                    r->ttl_ms, r->keep, r->is_lookup, r->hold };
 
         for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
             hash = hash_fnv1a(hash, texts[k] ? texts[k] : "", texts[k] ? strlen(texts[k]) + 1 : 1);

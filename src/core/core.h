@@ -25,6 +25,9 @@ struct core_options {
     /* Get the cached facts of a process that the caller watches; NULL: it watches none. */
     bool (*known)(void *ctx, pid_t pid, struct core_self *out);
     void *known_ctx;
+    /* Optional: has this process a guard on the port? */
+    bool (*is_guarded)(void *ctx, uint16_t port);
+    void *guards;
     const struct portbits *withheld; /* ports never chosen, in addition to the host's; borrowed; NULL: none */
 };
 

@@ -182,6 +182,7 @@ dibs_status request_prepare(struct core *core, const struct call *call, const di
         return err_set(err, DIBS_INVALID, "a keeper has at most %d bytes", DIBS_KEEPER_MAX);
     (void) text_copy(claim->principal, sizeof claim->principal, call->principal);
     claim->is_kept = r->keep;
+    claim->hold = r->hold;
     claim->run = 1;
     claim->is_exclusive = r->mode != DIBS_DECLARED;
     want->is_lookup = r->is_lookup;

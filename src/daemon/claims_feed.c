@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "daemon/engine_internal.h"
+#include "hold/holds.h"
 
 #include "base/banned.h"
 
@@ -54,6 +55,7 @@ static const struct held *store_copy(struct engine *e, const dibs_claim *claim)
 
     if (claim->node[0])
         return NULL; /* other hosts watch their own holders, and have no events here */
+    holds_follow(e->holds, claim);
     struct held *held = calloc(1, sizeof *held + pool_bytes);
     if (!held || !hash_table_add(&e->claims, &held->item, claim->id)) {
         free(held);
@@ -100,6 +102,7 @@ dibs_status engine_load(struct engine *e, dibs_err *err)
 
     /* Read the number first: a change between the two reads is then seen twice, which is harmless. */
     dibs_status s = ledger_tail(e->ledger, &call, &e->seq, &cursor, err);
+    holds_doubt(e->holds);
     if (s == DIBS_OK && e->enforce)
         enforce_forget(e->enforce);
     if (s == DIBS_OK)
@@ -180,6 +183,8 @@ static void apply_event(struct engine *e, const dibs_event *event, const dibs_cl
     group_commit_note_success(e->group); /* a process could write to the ledger */
     if (e->options.changed)
         e->options.changed(e->options.ctx, event, held ? held->pool : NULL, change);
+    if (change < 0)
+        holds_end(e->holds, event->claim_id);
     if (change < 0 && known)
         forget(e, known);
 }

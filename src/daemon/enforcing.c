@@ -2,6 +2,7 @@
 /* Let the kernel enforce the claims of the ledger (dibs serve --enforce). */
 #include "base/err.h"
 #include "daemon/engine_internal.h"
+#include "hold/holds.h"
 #include "server/log.h"
 
 #include "base/banned.h"
@@ -29,6 +30,7 @@ dibs_status engine_enforce(struct engine *engine, struct enforce *enforce, dibs_
     const struct call call = handle_call(engine->handle);
 
     engine->enforce = enforce;
+    holds_enforce(engine->holds);
     dibs_status s =
         ledger_list(engine->ledger, &call, &(struct ledger_filter){ 0 }, enforce_one, engine, err);
     if (s == DIBS_OK)

@@ -3,11 +3,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "core/cooldown.h"
 #include "daemon/engine_internal.h"
+#include "hold/holds.h"
 #include "server/ledger_open.h"
 #include "server/runtime.h"
 
@@ -92,6 +94,9 @@ void engine_turn(struct engine *engine)
     poll_ledger(engine);
     engine_follow_node(engine);
     engine_reap(engine);
+    if (!engine->needs_reload)
+        holds_settle(engine->holds); /* guards of jobs that were not committed */
+    holds_retry(engine->holds, clock_monotonic_ms());
 }
 
 int64_t engine_next_ms(const struct engine *engine)
@@ -104,6 +109,8 @@ int64_t engine_next_ms(const struct engine *engine)
         at_ms = engine_node_ms(engine);
     if (engine->needs_reload && engine->reload_ms < at_ms)
         at_ms = engine->reload_ms;
+    if (holds_retry_ms(engine->holds) < at_ms)
+        at_ms = holds_retry_ms(engine->holds);
     int64_t wait_ms = runtime_sooner(clock_until_ms(at_ms), engine_reap_ms(engine));
     return runtime_sooner(wait_ms, group_commit_next_ms(engine->group));
 }
@@ -115,6 +122,24 @@ static bool known(void *ctx, pid_t pid, struct core_self *out)
     struct engine *e = ctx;
 
     return watch_knows(e->watch, pid, watch_moment(e->watch), &out->facts);
+}
+
+/* A quarter of the descriptors: connections and watched processes need the others. */
+static size_t guard_budget(void)
+{
+    struct rlimit limit = { .rlim_cur = 0 };
+
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (size_t) (limit.rlim_max / 4) : 0;
+}
+
+static dibs_status open_holds(struct engine *e, dibs_err *err)
+{
+    const struct holds_options options = { .budget = guard_budget() };
+    dibs_status s = holds_open(&options, &e->holds, err);
+
+    if (s == DIBS_OK)
+        handle_guard(e->handle, e->holds);
+    return s;
 }
 
 static dibs_status start(struct engine *e, const struct engine_options *options, dibs_err *err)
@@ -131,10 +156,13 @@ static dibs_status start(struct engine *e, const struct engine_options *options,
     const struct watch_options watching = { .loop = e->options.loop,
                                             .view = &e->core->view,
                                             .budget = options->pidfds,
+                                            .reserve = guard_budget(),
                                             .died = engine_died,
                                             .ctx = e };
     if (options->node_ttl_ms > 0)
         s = ledger_join(e->ledger, options->node_ttl_ms, e->core->view.boot_id, err);
+    if (s == DIBS_OK)
+        s = open_holds(e, err);
     if (s == DIBS_OK)
         s = open_group(e, err);
     if (s == DIBS_OK)
@@ -183,6 +211,7 @@ void engine_close(struct engine *engine)
     hash_table_done(&engine->claims);
     watch_close(engine->watch);
     dibs_close(engine->handle);
+    holds_close(engine->holds);
     free(engine->died);
     free(engine->events);
     free(engine->written);

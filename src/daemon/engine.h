@@ -43,6 +43,7 @@ struct engine {
     struct ledger *ledger;
     struct group_commit *group;
     struct watch *watch; /* all holders */
+    struct holds *holds; /* the guards of claims */
     uint64_t seq;        /* newest event that was passed on */
 
     struct enforce *enforce;       /* set by engine_enforce(); NULL: the kernel enforces nothing */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -93,7 +94,8 @@ static bool is_occupied(const dibs_binding *binding, uint64_t netns, uint16_t po
            (kernel_sockets(netns, DIBS_UDP, port, is_any, &is_used, NULL) != DIBS_OK || is_used);
 }
 
-static dibs_status open_one(const dibs_claim *claim, const dibs_binding *binding, int *out, dibs_err *err)
+static dibs_status open_one(const struct guard_place *place, const dibs_binding *binding, int *out,
+                            dibs_err *err)
 {
     const struct proto *row = proto_row(binding->proto);
     AUTO(fd_auto) int fd = -1;
@@ -102,29 +104,39 @@ static dibs_status open_one(const dibs_claim *claim, const dibs_binding *binding
         return err_set(err, DIBS_FAILURE, "an unknown protocol");
     const struct kernel_socket_kind kind = { is_v6(binding) ? AF_INET6 : AF_INET, row->socket_type,
                                              row->ip_proto };
-    if (is_occupied(binding, claim->netns, claim->port))
-        return refuse(binding, claim->port, EADDRINUSE, err);
-    dibs_status s = kernel_socket_in(claim->netns, &kind, &fd, err);
+    if (is_occupied(binding, place->netns, place->port))
+        return refuse(binding, place->port, EADDRINUSE, err);
+    dibs_status s = kernel_socket_in(place->netns, &kind, &fd, err);
     if (s != DIBS_OK)
         return s;
     /* The kernel compares the users of sockets that share by SO_REUSEPORT. */
-    if (claim->uid != 0 && geteuid() == 0)
-        (void) !fchown(fd, claim->uid, (gid_t) -1);
-    int failed = bind_guard(fd, binding, claim->port);
+    if (place->uid != 0 && geteuid() == 0)
+        (void) !fchown(fd, place->uid, (gid_t) -1);
+    int failed = bind_guard(fd, binding, place->port);
     if (failed)
-        return refuse(binding, claim->port, failed, err);
+        return refuse(binding, place->port, failed, err);
     *out = fd_take(&fd);
     return DIBS_OK;
 }
 
-dibs_status guard_open(const dibs_claim *claim, struct guard *out, dibs_err *err)
+struct guard_place guard_place_of(const dibs_claim *claim)
+{
+    struct guard_place place = {
+        .netns = claim->netns, .uid = claim->uid, .port = claim->port, .n_bindings = claim->n_bindings
+    };
+
+    memcpy(place.bindings, claim->bindings, sizeof place.bindings);
+    return place;
+}
+
+dibs_status guard_open(const struct guard_place *place, struct guard *out, dibs_err *err)
 {
     AUTO(guard_close) struct guard guard = { .n = 0 };
     dibs_err local = { 0 };
-    dibs_status s = guard_check(claim->bindings, claim->n_bindings, err ? err : &local);
+    dibs_status s = guard_check(place->bindings, place->n_bindings, err ? err : &local);
 
-    for (size_t i = 0; i < claim->n_bindings && i < DIBS_BINDINGS_MAX && s == DIBS_OK; i++) {
-        s = open_one(claim, &claim->bindings[i], &guard.fd[guard.n], err ? err : &local);
+    for (size_t i = 0; i < place->n_bindings && i < DIBS_BINDINGS_MAX && s == DIBS_OK; i++) {
+        s = open_one(place, &place->bindings[i], &guard.fd[guard.n], err ? err : &local);
         guard.n += s == DIBS_OK;
     }
     if (s != DIBS_OK)

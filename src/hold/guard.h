@@ -20,12 +20,22 @@ struct guard { /* n 0: no socket */
     size_t n;
 };
 
+/* Where a guard belongs. */
+struct guard_place {
+    uint64_t netns; /* 0: ours */
+    uint32_t uid;   /* whose program binds the port */
+    uint16_t port;
+    size_t n_bindings;
+    dibs_binding bindings[DIBS_BINDINGS_MAX];
+};
+struct guard_place guard_place_of(const dibs_claim *claim);
+
 /* Check that every binding can have a guard on this kernel. FAILURE says why not. */
 dibs_status guard_check(const dibs_binding *bindings, size_t n, dibs_err *err);
 
-/* Bind a guard for each binding of the claim, in its network namespace and as its user. TAKEN: a socket that
+/* Bind a guard for each binding. TAKEN: a socket that
  * a guard cannot join has the port: a listener, or a UDP program without a reuse option. Else as
  * kernel_socket_in(), DENIED for a privileged port, or FAILURE. */
-dibs_status guard_open(const dibs_claim *claim, struct guard *out, dibs_err *err);
+dibs_status guard_open(const struct guard_place *place, struct guard *out, dibs_err *err);
 void guard_close(struct guard *guard);
 #endif

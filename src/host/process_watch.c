@@ -226,7 +226,7 @@ static void on_timer(loop_source *source, uint32_t events)
     run_timer(watch);
 }
 
-static size_t default_budget(void)
+static size_t default_budget(size_t others)
 {
     struct rlimit limit = { .rlim_cur = 0 };
 
@@ -239,7 +239,8 @@ static size_t default_budget(void)
             limit = higher;
     }
     rlim_t reserve = limit.rlim_cur / 2 < WATCH_RESERVE ? limit.rlim_cur / 2 : WATCH_RESERVE;
-    return (size_t) (limit.rlim_cur - reserve);
+    size_t budget = (size_t) (limit.rlim_cur - reserve);
+    return budget > others ? budget - others : 0;
 }
 
 dibs_status watch_open(const struct watch_options *options, struct watch **out, dibs_err *err)
@@ -253,7 +254,7 @@ dibs_status watch_open(const struct watch_options *options, struct watch **out, 
         return err_os(err, DIBS_UNAVAILABLE, errno, "watching processes");
     self->options = *options;
     if (options->budget == 0)
-        self->options.budget = default_budget();
+        self->options.budget = default_budget(options->reserve);
     for (size_t i = 0; i < N_PLACES; i++)
         TAILQ_INIT(&self->list[i]);
     self->timer = (loop_source){ .fd = fd, .ready = on_timer };

@@ -23,6 +23,7 @@ struct watch_options {
     struct loop *loop;
     const struct process_view *view; /* borrowed, as is the loop */
     size_t budget;                   /* most pidfds; 0: as the raised limit of descriptors allows */
+    size_t reserve;                  /* so many descriptors are left then for another use */
     /* Called from loop_turn() once per process, however often it was added; the process is not watched any
      * more. May call watch_add() and watch_drop(). */
     void (*died)(void *ctx, const dibs_process *process);

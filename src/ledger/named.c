@@ -81,6 +81,8 @@ static dibs_status take_over(struct claiming *k, const struct ledger_want *want,
         c->lease_until_ms = lease[1];
     }
     c->is_kept = c->is_kept || w->is_kept;
+    if (w->hold != DIBS_HOLD_AUTO)
+        c->hold = w->hold;
     if (w->keeper[0])
         memcpy(c->keeper, w->keeper, sizeof c->keeper);
     return step_rehold(k->step, row, DIBS_EV_TRANSFERRED, k->err);
@@ -171,6 +173,15 @@ static dibs_status update_holder(struct claiming *k, const struct ledger_want *w
         return DIBS_OK;
     memcpy(row->claim.env, want->claim.env, sizeof row->claim.env);
     return k->step->store->ops->put(k->step->store, CLAIMS, row, k->err);
+}
+
+/* Change the level of holding, if the request names another one. */
+static dibs_status update_hold(struct claiming *k, const struct ledger_want *want, struct claim_record *row)
+{
+    if (want->claim.hold == DIBS_HOLD_AUTO || want->claim.hold == row->claim.hold)
+        return DIBS_OK;
+    row->claim.hold = want->claim.hold;
+    return step_change(k->step, row, DIBS_EV_TRANSFERRED, k->err);
 }
 
 /* Decide by the name's claim. *is_done false: the name is free now, try the candidates. */
@@ -295,6 +306,8 @@ dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want,
         return s;
     bool was_kept = row.claim.is_kept;
     s = decide_by_name(k, want, &row, is_done);
+    if (s == DIBS_OK && *is_done)
+        s = update_hold(k, want, &row);
     if (s == DIBS_OK && *is_done) {
         claiming_answer(&row, true, out);
         out->was_kept = was_kept;

@@ -89,6 +89,8 @@ dibs_status args_batch(const dibs_batch *batch, dibs_err *err)
             s = dibs_name_check(r->name, err);
         if (s != DIBS_OK)
             return s;
+        if (r->hold > DIBS_HOLD_ENFORCE)
+            return err_set(err, DIBS_INVALID, "a request has an unknown level of holding");
         if (r->ranges && !ranges_are_valid(r->ranges))
             return err_set(err, DIBS_INVALID, "a request's ranges are not ascending ports from 1 on");
     }

@@ -5,11 +5,13 @@
 #include "core/core.h"
 #include "lib/handle.h"
 
+struct holds;
 struct remote;
 
 struct connection {
     struct core *core;     /* its ledger is NULL when degraded */
     struct remote *remote; /* the daemon's connection, instead of a core */
+    struct holds *holds;   /* guards of the claims of this handle; NULL: none yet. A server's are borrowed */
     dibs_settings settings;
     dibs_err why_degraded; /* code is DIBS_OK while the ledger is used */
     char principal[DIBS_PRINCIPAL_MAX + 1];

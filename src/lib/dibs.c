@@ -11,7 +11,9 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "hold/holds.h"
 #include "lib/fallback.h"
+#include "lib/held.h"
 #include "lib/verb.h"
 
 #include "base/banned.h"
@@ -183,6 +185,8 @@ void dibs_close(dibs *handle)
     if (!handle)
         return;
     remote_close(handle->to->remote);
+    if (!handle->to->is_server)
+        holds_close(handle->to->holds);
     /* After a fork the connection belongs to the parent: closing it in the child could harm the parent. */
     if (handle->to->pid == getpid() || !handle->to->core)
         core_close(handle->to->core);
@@ -355,11 +359,12 @@ dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *
     s = verb_need_ledger(handle, err);
     if (s == DIBS_OK)
         s = handle->to->remote ? remote_claim(handle->to->remote, batch, got, err)
-                               : core_claim(CORE(handle), batch, got, err);
+                               : held_claim(handle, batch, got, err);
     /* A full disk shows only when the ledger writes. */
     if (s == DIBS_UNAVAILABLE && !handle->to->remote && fallback_may(&handle->to->settings, err))
         handle->to->why_degraded = *err;
-    if (s == DIBS_UNAVAILABLE && handle->to->why_degraded.code != DIBS_OK && fallback_serves(batch))
+    if (s == DIBS_UNAVAILABLE && handle->to->why_degraded.code != DIBS_OK && fallback_serves(batch) &&
+        !held_is_asked(batch))
         s = fallback_claim(handle, batch, got, err);
     if (s == DIBS_OK && batch->n > 0)
         memcpy(out, got, batch->n * sizeof *out);
@@ -423,6 +428,8 @@ dibs_status dibs_claim_release(dibs *handle, const dibs_which *which, unsigned f
     dibs_status s = release(handle, which ? &first : NULL, flags, &ended, err);
     if (s == DIBS_OK || s == DIBS_UNAVAILABLE)
         s = fallback_release(handle, &first, flags, s, &ended, err);
+    if (s == DIBS_OK && ended > 0)
+        held_settle(handle);
     if (s == DIBS_OK && n)
         *n = ended;
     return s;

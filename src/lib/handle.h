@@ -37,6 +37,10 @@ dibs_status handle_fact(const dibs *handle, struct fact_record *fact, dibs_err *
 /* Let the caller make claims until it has `max` of them. The allowance is filled, and used by later calls. */
 dibs_status handle_allow(dibs *handle, uint32_t max, struct ledger_allowance *allowance, dibs_err *err);
 
+/* Guard the claims of this server with `holds`, which must outlive the handle. */
+struct holds;
+void handle_guard(dibs *handle, struct holds *holds);
+
 /* Use other settings from now on, except those of the ledger itself. */
 void handle_reconfigure(dibs *handle, const dibs_settings *settings);
 #endif

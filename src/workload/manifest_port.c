@@ -37,6 +37,7 @@ static void read_number(struct manifest *m, const yaml_node *node, struct worklo
     manifest_number(m, node, "container", 1, DIBS_PORT_MAX, &container);
     manifest_number(m, node, "as", 1, DIBS_PORT_MAX, &as);
     manifest_bool(m, node, "contiguous", &out->is_contiguous);
+    manifest_bool(m, node, "reuse", &out->is_reuser);
     if (required && preferred)
         manifest_fault(m, yaml_key(node, "prefer"), "either 'port' or 'prefer', not both");
     out->mode = required ? DIBS_REQUIRED : preferred ? DIBS_PREFERRED : DIBS_RANDOM;
@@ -85,7 +86,7 @@ static void read_port(struct manifest *m, const yaml_node *node, struct workload
 {
     static const char *const keys[] = { "name",      "env",  "annotation", "scope", "proto",
                                         "address",   "port", "prefer",     "count", "contiguous",
-                                        "container", "as",   NULL };
+                                        "container", "as",   "reuse",      NULL };
     char env[WORKLOAD_ENV_MAX + 1] = "";
 
     out->place = manifest_place(node);

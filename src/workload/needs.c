@@ -202,6 +202,7 @@ dibs_request workload_request(const struct workload_group *group, const struct w
         .keep = true,
         .is_lookup = true,
         .is_adopted = true,
+        .is_reuser = port->is_reuser,
         .run = port->is_contiguous && need->number == 0 ? port->count : 0,
         .n_bindings = port->n_bindings,
     };

@@ -52,6 +52,7 @@ struct workload_port {
     bool is_contiguous;    /* adjacent ports */
     uint16_t as;           /* number inside of `dibs run`; 0: the claimed port itself */
     uint16_t container;    /* where a compose service listens in its container; 0: not said */
+    bool is_reuser;        /* its program sets a reuse option, so that the port can have a guard */
     bool has_no_host_port; /* in Kubernetes: keep the scheduler out of it */
     size_t n_bindings;     /* 0: tcp on "*" */
     dibs_binding bindings[DIBS_BINDINGS_MAX];

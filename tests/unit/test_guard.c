@@ -29,9 +29,9 @@ static int own_network(void)
     return 0;
 }
 
-static dibs_claim claim_of(dibs_proto proto, const dibs_address *address)
+static struct guard_place place_of(dibs_proto proto, const dibs_address *address)
 {
-    return (dibs_claim){
+    return (struct guard_place){
         .port = PORT, .uid = (uint32_t) geteuid(), .n_bindings = 1, .bindings = { { proto, *address } }
     };
 }
@@ -119,11 +119,11 @@ static int the_kernel_passes_by(void *arg)
     CHECK(own_network() == 0);
     for (int guarded = 0; guarded < 2; guarded++) {
         for (size_t p = 0; p < 2; p++) {
-            dibs_claim claim = claim_of(protos[p], &dual);
+            struct guard_place place = place_of(protos[p], &dual);
             AUTO(guard_close) struct guard guard = { .n = 0 };
             bool is_taken = false;
 
-            CHECK(!guarded || guard_open(&claim, &guard, NULL) == DIBS_OK);
+            CHECK(!guarded || guard_open(&place, &guard, NULL) == DIBS_OK);
             for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
                 CHECK(binds_to_0_take(protos[p], addresses[i], &is_taken) == 0);
                 CHECK(is_taken == !guarded); /* without a guard the storm really reaches the port */
@@ -153,10 +153,10 @@ static int programs_bind(void *arg)
     if (arg) /* the guard's user */
         CHECK(setresuid(CHILD_NOBODY, CHILD_NOBODY, CHILD_NOBODY) == 0);
     for (size_t p = 0; p < 2; p++) {
-        dibs_claim claim = claim_of(protos[p], &dual);
+        struct guard_place place = place_of(protos[p], &dual);
         AUTO(guard_close) struct guard guard = { .n = 0 };
 
-        CHECK(guard_open(&claim, &guard, NULL) == DIBS_OK && guard.n == 1);
+        CHECK(guard_open(&place, &guard, NULL) == DIBS_OK && guard.n == 1);
         for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++)
             for (int options = PLAIN; options < N_OPTIONS; options++) {
                 AUTO(fd_auto) int fd = bind_as(protos[p], addresses[i], options, PORT);
@@ -181,12 +181,12 @@ static void a_program_with_a_reuse_option_binds_a_guarded_port_and_one_without_i
 static int another_user_binds(void *arg)
 {
     const bool *is_own = arg;
-    dibs_claim claim = claim_of(DIBS_TCP, &dual);
+    struct guard_place place = place_of(DIBS_TCP, &dual);
     AUTO(guard_close) struct guard guard = { .n = 0 };
 
     CHECK(own_network() == 0);
-    claim.uid = *is_own ? CHILD_NOBODY : 1;
-    CHECK(guard_open(&claim, &guard, NULL) == DIBS_OK);
+    place.uid = *is_own ? CHILD_NOBODY : 1;
+    CHECK(guard_open(&place, &guard, NULL) == DIBS_OK);
     CHECK(setresuid(CHILD_NOBODY, CHILD_NOBODY, CHILD_NOBODY) == 0);
     AUTO(fd_auto) int fd = bind_as(DIBS_TCP, &lo4, PORTS, PORT);
     CHECK((fd >= 0) == *is_own);
@@ -231,12 +231,12 @@ static int send_to(const dibs_address *address)
 
 static int program_receives(const dibs_address *guarded, const dibs_address *bound, int options, bool is_late)
 {
-    dibs_claim claim = claim_of(DIBS_UDP, guarded);
+    struct guard_place place = place_of(DIBS_UDP, guarded);
     AUTO(guard_close) struct guard guard = { .n = 0 };
     AUTO(fd_auto) int program = is_late ? bind_as(DIBS_UDP, bound, options, PORT) : -1;
     bool may_join = !is_late || guarded != &lo6;
 
-    CHECK((guard_open(&claim, &guard, NULL) == DIBS_OK) == may_join);
+    CHECK((guard_open(&place, &guard, NULL) == DIBS_OK) == may_join);
     if (!may_join) /* this guard could receive before it has its device: it stays away */
         return 0;
     if (!is_late)
@@ -274,7 +274,7 @@ static void a_guard_for_udp_takes_no_datagram_whichever_was_bound_first(void **s
 
 static int refusals(void *arg)
 {
-    dibs_claim claim = claim_of(DIBS_TCP, &dual);
+    struct guard_place place = place_of(DIBS_TCP, &dual);
     AUTO(guard_close) struct guard guard = { .n = 0 };
     dibs_err err = { 0 };
 
@@ -282,15 +282,15 @@ static int refusals(void *arg)
     CHECK(own_network() == 0);
     AUTO(fd_auto) int listener = bind_as(DIBS_TCP, &lo4, ADDR, PORT);
     CHECK(listener >= 0);
-    CHECK(guard_open(&claim, &guard, &err) == DIBS_TAKEN && guard.n == 0 && strstr(err.msg, "35003/tcp"));
+    CHECK(guard_open(&place, &guard, &err) == DIBS_TAKEN && guard.n == 0 && strstr(err.msg, "35003/tcp"));
     fd_auto(&listener);
-    claim.bindings[0].proto = DIBS_SCTP;
-    CHECK(guard_open(&claim, &guard, &err) == DIBS_FAILURE && strstr(err.msg, "sctp"));
-    claim = claim_of(DIBS_TCP, &(dibs_address){ .len = 4, .bytes = { 192, 0, 2, 1 } });
-    CHECK(guard_open(&claim, &guard, &err) == DIBS_FAILURE && guard.n == 0);
-    claim = claim_of(DIBS_TCP, &dual);
-    claim.netns = KERNEL_NETNS_UNKNOWN;
-    CHECK(guard_open(&claim, &guard, &err) == DIBS_UNAVAILABLE && guard.n == 0);
+    place.bindings[0].proto = DIBS_SCTP;
+    CHECK(guard_open(&place, &guard, &err) == DIBS_FAILURE && strstr(err.msg, "sctp"));
+    place = place_of(DIBS_TCP, &(dibs_address){ .len = 4, .bytes = { 192, 0, 2, 1 } });
+    CHECK(guard_open(&place, &guard, &err) == DIBS_FAILURE && guard.n == 0);
+    place = place_of(DIBS_TCP, &dual);
+    place.netns = KERNEL_NETNS_UNKNOWN;
+    CHECK(guard_open(&place, &guard, &err) == DIBS_UNAVAILABLE && guard.n == 0);
     return 0;
 }
 
@@ -303,12 +303,12 @@ static void a_guard_that_cannot_be_had_says_why_and_leaves_no_socket(void **stat
 
 static int guards_unseen(void *arg)
 {
-    dibs_claim claim = claim_of(DIBS_TCP, &dual);
+    struct guard_place place = place_of(DIBS_TCP, &dual);
     AUTO(guard_close) struct guard guard = { .n = 0 };
 
     (void) arg;
     CHECK(own_network() == 0);
-    CHECK(guard_open(&claim, &guard, NULL) == DIBS_OK);
+    CHECK(guard_open(&place, &guard, NULL) == DIBS_OK);
     struct finding f = { 0 };
     CHECK(kernel_blocking_sockets(0, DIBS_TCP, PORT, note, &f, NULL) == DIBS_OK && f.n == 0);
     AUTO(fd_auto) int plain = bind_as(DIBS_TCP, &lo4, PLAIN, PORT);

@@ -25,7 +25,8 @@ enum {
     HAS_ENV = 256,
     HAS_KEEPER = 512,
     HAS_RUN = 1024,
-    FLAGS_MAX = 2047,
+    HAS_HOLD = 2048,
+    FLAGS_MAX = 4095,
 };
 
 static size_t begin_part(struct bytes *out)
@@ -123,6 +124,7 @@ static unsigned flags_of(const dibs_claim *c)
     flags |= c->env[0] ? HAS_ENV : 0;
     flags |= c->keeper[0] ? HAS_KEEPER : 0;
     flags |= c->run > 0 ? HAS_RUN : 0;
+    flags |= c->hold != DIBS_HOLD_AUTO ? HAS_HOLD : 0;
     return flags;
 }
 
@@ -159,6 +161,8 @@ static void claim_fields(struct fields *f, struct claim_record *row, const struc
         field_text(f, c->keeper, sizeof c->keeper);
     if (flags & HAS_RUN)
         c->run = (uint16_t) field_uint(f, c->run, DIBS_PORT_MAX);
+    if (flags & HAS_HOLD)
+        c->hold = (dibs_hold) field_uint(f, c->hold, DIBS_HOLD_ENFORCE);
     f->is_bad = f->is_bad || flags_of(c) != flags;
 }
 

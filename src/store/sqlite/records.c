@@ -53,6 +53,7 @@ static const struct field claim_fields[] = {
     { TEXT, CLAIM(env), 0, 0, "env" },
     { TEXT, CLAIM(keeper), 0, 0, "keeper" },
     { NUMBER, CLAIM(run), 0, DIBS_PORT_MAX, "run" },
+    { NUMBER, CLAIM(hold), DIBS_HOLD_AUTO, DIBS_HOLD_ENFORCE, "hold" },
 };
 
 static const struct field slot_fields[] = {

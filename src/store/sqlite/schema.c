@@ -76,6 +76,10 @@ static const char version_1006[] =
     "CREATE TABLE facts(subject TEXT PRIMARY KEY, cluster TEXT NOT NULL, installation TEXT NOT NULL,"
     " quota INTEGER NOT NULL CHECK(quota BETWEEN 0 AND 65535)) STRICT, WITHOUT ROWID";
 
+/* dibs_claim.hold. */
+static const char version_1007[] =
+    "ALTER TABLE claims ADD COLUMN hold INTEGER NOT NULL DEFAULT 0 CHECK(hold BETWEEN 0 AND 4)";
+
 /* In order; each runs in one transaction together with the change of user_version. */
 static const struct migration {
     int version;
@@ -84,12 +88,13 @@ static const struct migration {
     { SQLITE_OLDEST_VERSION, version_1003 },
     { 1004, version_1004 },
     { 1005, version_1005 },
-    { SQLITE_LEDGER_VERSION, version_1006 },
+    { 1006, version_1006 },
+    { SQLITE_LEDGER_VERSION, version_1007 },
 };
 
 /* Sum of the hashes of all texts that the migrations leave in sqlite_schema. The cases of
  * tests/unit/test_sqlite_upgrade.c compare it with a new and a migrated ledger. */
-#define SCHEMA_DIGEST 0x37cdc3b30de05b54u
+#define SCHEMA_DIGEST 0xdae9b8219e8aff9bu
 
 static dibs_status make_salt(struct sqlite_store *self, dibs_err *err)
 {

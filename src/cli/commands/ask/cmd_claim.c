@@ -152,6 +152,8 @@ static dibs_status claim_all(struct cli *cli, const dibs_batch *batch, dibs_clai
     if (!s)
         s = cli_open(cli, err);
     if (!s)
+        s = cli_check_hold(cli, batch->requests[0].hold, err);
+    if (!s)
         s = claim_by(cli, batch, wait_ms, claims, err);
     if (s)
         return s;

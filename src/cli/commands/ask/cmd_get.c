@@ -98,6 +98,8 @@ static dibs_status get_name(struct cli *cli, dibs_err *err)
     request.name = name;
     if (!s)
         s = check_full_name(cli, &request, err);
+    if (!s)
+        s = cli_check_hold(cli, request.hold, err);
     if (s)
         return s;
     s = dibs_claim_ports(cli->handle, &(dibs_batch){ .requests = &request, .n = 1 }, &claim, err);

@@ -123,6 +123,7 @@ static void claim_row(struct listing *l, const dibs_claim *claim)
     cli_holder(claim, l->boot_ms, text, sizeof text);
     cli_table_cell(&l->table, text);
     cli_table_cell(&l->table, cli_state(claim));
+    cli_table_cell(&l->table, wire_hold_text(claim));
     clock_wall_format(claim->created_ms, text);
     cli_table_cell(&l->table, text);
     cli_table_cell(&l->table, claim->pool);
@@ -243,7 +244,7 @@ static bool unclaimed(void *ctx, const dibs_repair_item *item)
         return true;
     }
     const char *const cells[] = {
-        dibs_proto_text(item->binding.proto), address,   "", "", "", "unclaimed", "",
+        dibs_proto_text(item->binding.proto), address,   "", "", "", "unclaimed", "", "",
         l->filter.pool ? l->filter.pool : "", item->text
     };
 
@@ -272,6 +273,7 @@ static dibs_status print_all(struct listing *l, dibs_err *err)
         { .title = "KIND", .rank = 6 },
         { .title = "HOLDER", .asks = 18, .rank = 2 },
         { .title = "STATE", .rank = 1, .is_state = true },
+        { .title = "HOLD", .rank = 8 },
         { .title = "SINCE", .rank = 3 },
         { .title = "POOL", .asks = 12, .rank = 7 },
         { .title = "LISTENER", .asks = 24 },
@@ -284,7 +286,7 @@ static dibs_status print_all(struct listing *l, dibs_err *err)
     if (status != DIBS_OK)
         return status;
     if (is_table)
-        cli_table_begin(&l->table, columns, l->is_audit ? 10 : 9);
+        cli_table_begin(&l->table, columns, l->is_audit ? 11 : 10);
     if (has_parts) {
         jsonw_object(w);
         jsonw_key(w, "claims");
@@ -411,9 +413,10 @@ const struct cli_cmd cmd_ls = {
                "are its claims and those without a project; elsewhere, all of yours. STATE is\n"
                "alive, dead (the next reap ends it), unknown (the state of its holder is not\n"
                "certain; the claim stays), orphan (the holder is dead, its socket is still\n"
-               "bound) or kept (no holder, stays until released). NAME_PREFIX is whole leading\n"
-               "parts of a name, relative to the current group; /NAME_PREFIX or a PORT is\n"
-               "looked up in all projects.\n"
+               "bound) or kept (no holder, stays until released). HOLD is what the kernel does\n"
+               "to keep the port for its owner: none, guard, fd or enforce. NAME_PREFIX is\n"
+               "whole leading parts of a name, relative to the current group; /NAME_PREFIX or\n"
+               "a PORT is looked up in all projects.\n"
                "\n"
                "--audit adds which process listens: the holder, one of the kept claim's\n"
                "project, another one of the same user, or a foreign one.",

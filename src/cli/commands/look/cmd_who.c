@@ -30,15 +30,15 @@ static void print_claim(const dibs_claim *claim, int64_t boot_ms)
     if (!is_pods) /* of a pod's claim they are those of the webhook that wrote it */
         (void) snprintf(user, sizeof user, ", uid %u%s%s", claim->uid, claim->node[0] ? " of host " : "",
                         claim->node);
-    (void) printf("claim   %s  %s  held by %s, %s%s%s%s%s%s, since %s%s%s\n", bindings,
+    (void) printf("claim   %s  %s  held by %s, %s%s%s, hold %s%s%s%s, since %s%s%s\n", bindings,
                   claim->name[0] ? text_safe(claim->name, safe_name, sizeof safe_name) : "(unnamed)",
                   claim->is_damaged ? "a damaged record"
                   : claim->holder == DIBS_HELD_BY_NOBODY && !is_pods
                       ? "nobody"
                       : text_safe(holder, safe_holder, sizeof safe_holder),
                   cli_state(claim), claim->is_kept && claim->holder != DIBS_HELD_BY_NOBODY ? ", kept" : "",
-                  claim->is_exclusive ? "" : ", declared", user, claim->pool[0] ? ", pool " : "", claim->pool,
-                  since, claim->project[0] ? ", of " : "",
+                  claim->is_exclusive ? "" : ", declared", wire_hold_text(claim), user,
+                  claim->pool[0] ? ", pool " : "", claim->pool, since, claim->project[0] ? ", of " : "",
                   text_safe(claim->project, project, sizeof project));
 }
 
