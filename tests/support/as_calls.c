@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static in_port_t port; /* in the network's order */
@@ -451,6 +452,35 @@ static void old_calls(void)
 }
 #endif
 
+/* Use the number for a moment, without an end of its own if a call should hang. Without a notifier all calls
+ * fail with ENOSYS, and never by reaching something else. */
+static void churn(void)
+{
+    struct timespec began;
+    struct timespec now;
+
+    CHECK(clock_gettime(CLOCK_MONOTONIC, &began) == 0);
+    do {
+        struct sockaddr_in address = v4("127.0.0.1");
+        int server = tcp(AF_INET);
+        int client = tcp(AF_INET);
+
+        if (bind(server, WITH(address))) {
+            CHECK(errno == ENOSYS);
+            exit(0);
+        }
+        CHECK(listen(server, 1) == 0);
+        if (connect(client, WITH(address))) {
+            CHECK(errno == ENOSYS);
+            exit(0);
+        }
+        CHECK(!kernel_listens());
+        close(client);
+        close(server);
+        CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+    } while ((now.tv_sec - began.tv_sec) * 1000 + (now.tv_nsec - began.tv_nsec) / 1000000 < 150);
+}
+
 /* Serve until killed. */
 static void serve(void)
 {
@@ -482,6 +512,7 @@ static const struct {
     { "reuse_port", reuse_port },
     { "old_calls", old_calls },
     { "serve", serve },
+    { "churn", churn },
 };
 
 int main(int argc, char **argv)
