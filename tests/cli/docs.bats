@@ -157,6 +157,20 @@ assert not lost, lost
 END
 }
 
+# bats test_tags=unserved
+@test "the page about performance, and its plots, are what the results of make bench give" {
+    mkdir made
+    /usr/bin/python3 "$top/tests/bench/plot.py" "$top/docs/img/bench.json" made
+    diff made/PERFORMANCE.md "$top/docs/PERFORMANCE.md"
+    for file in made/img/*; do cmp "$file" "$top/docs/img/${file##*/}"; done
+    [ "$(find made/img -name '*.svg' | wc -l)" -eq "$(find "$top/docs/img" -name 'bench-*.svg' | wc -l)" ]
+    # A row that a plot needs and that is missing is an error, not an empty picture.
+    sed 's/"pick, /"other, /' made/img/bench.json >less.json
+    run /usr/bin/python3 "$top/tests/bench/plot.py" less.json made
+    assert_status 1
+    assert_output_has "Choosing a free port"
+}
+
 @test "the messages that the page about trouble explains are messages of the program" {
     python3 - "$top" <<'END'
 import glob, re, sys
