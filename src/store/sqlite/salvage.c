@@ -45,7 +45,6 @@ struct salvage {
     struct store *store;      /* the new ledger */
     const dibs_event *event;  /* actor and time of the salvage */
     bool is_old;              /* the ledger is older than 1.3, and may lack tables */
-    enum record_kind kind;    /* kind of the table being copied */
     unsigned unread;          /* tables that could not be read to their end, a bit for each kind */
     struct ledger_salvaged result;
     dibs_err *err;
@@ -360,7 +359,8 @@ static dibs_status save_slot(struct salvage *r, sqlite3_stmt *stmt)
 
 /* ---- names ---- */
 
-/* Give each nameless claim the name that leads to it; make each name lead to its newest claim, or to none. */
+/* Give each nameless claim the name that leads to it, and its principal, else that of the file's owner, who
+ * is the newest event's actor; make each name lead to its newest claim, or to none. */
 static dibs_status match_names(struct salvage *r)
 {
     return sqlite_exec(
@@ -368,6 +368,8 @@ static dibs_status match_names(struct salvage *r)
         "UPDATE claims SET (principal, name, project) = (n.principal, n.name, n.project) FROM names AS n"
         " WHERE n.claim=claims.id AND n.port=claims.port AND claims.name='' AND claims.principal IN"
         " ('" UNKNOWN_PRINCIPAL "', n.principal);"
+        "UPDATE claims SET principal='uid:' || (SELECT actor_uid FROM events ORDER BY seq DESC LIMIT 1)"
+        " WHERE principal='" UNKNOWN_PRINCIPAL "';"
         "INSERT OR REPLACE INTO names(principal, name, claim, port, used_ms, project)"
         " SELECT principal, name, id, port, changed_ms, project FROM claims AS c WHERE name<>''"
         " AND NOT EXISTS (SELECT 1 FROM names AS n JOIN claims AS x ON x.id=n.claim"
@@ -376,24 +378,6 @@ static dibs_status match_names(struct salvage *r)
         "UPDATE names SET claim=0 WHERE claim<>0 AND NOT EXISTS (SELECT 1 FROM claims AS c"
         " WHERE c.id=names.claim AND c.principal=names.principal AND c.name=names.name)",
         "matching names with claims", r->err);
-}
-
-/* Make the owner of the file, who is the actor, the principal of claims whose principal is unknown. */
-static dibs_status set_unknown_principals(struct salvage *r)
-{
-    char sql[128];
-
-    (void) snprintf(sql, sizeof sql,
-                    "UPDATE claims SET principal='uid:%u' WHERE principal='" UNKNOWN_PRINCIPAL "'",
-                    r->event->actor_uid);
-    return sqlite_exec(target(r), sql, "writing what was readable", r->err);
-}
-
-/* ---- tables copied unchanged ---- */
-
-static dibs_status copy_row(struct salvage *r, sqlite3_stmt *row)
-{
-    return sqlite_copy(target(r), r->kind, row, r->err);
 }
 
 /* Copy the salt, so that names prefer the same ports as before. */
@@ -416,12 +400,12 @@ static dibs_status copy_meta(struct salvage *r, sqlite3_stmt *row)
 static const struct table {
     enum record_kind kind;  /* RECORD_KINDS: none */
     const char *name, *key; /* first column of the key: more would be sorted, not read from the back */
-    dibs_status (*save)(struct salvage *r, sqlite3_stmt *row);
+    dibs_status (*save)(struct salvage *r, sqlite3_stmt *row); /* NULL: copy the row unchanged */
 } tables[] = {
-    { CLAIMS, "claims", "id", save_claim },        { RECORD_KINDS, "meta", "key", copy_meta },
-    { NAMES, "names", "principal", copy_row },     { EVENTS, "events", "seq", copy_row },
-    { POOLS, "pools", "name", copy_row },          { SIGHTINGS, "sightings", "claim", copy_row },
-    { ANSWERS, "answers", "principal", copy_row }, { SLOTS, "slots", "proto", save_slot },
+    { CLAIMS, "claims", "id", save_claim },    { RECORD_KINDS, "meta", "key", copy_meta },
+    { NAMES, "names", "principal", NULL },     { EVENTS, "events", "seq", NULL },
+    { POOLS, "pools", "name", NULL },          { SIGHTINGS, "sightings", "claim", NULL },
+    { ANSWERS, "answers", "principal", NULL }, { SLOTS, "slots", "proto", save_slot },
 };
 
 /* Return whether a row follows the one before in the order of the numbers in its key, and keep it in `last`.
@@ -447,7 +431,6 @@ static dibs_status read_table(struct salvage *r, const struct table *table)
     dibs_status s = DIBS_OK;
     bool is_whole = false;
 
-    r->kind = table->kind;
     for (int pass = 0; pass < 2 && !is_whole && s == DIBS_OK; pass++) {
         AUTO(sqlite_finalize_auto) sqlite3_stmt *stmt = NULL;
         char sql[128];
@@ -462,7 +445,7 @@ static dibs_status read_table(struct salvage *r, const struct table *table)
                                (rc = sqlite3_step(stmt)) == SQLITE_ROW;
                  n++) {
                 n_astray += !is_in_order(stmt, pass > 0, n == 0, last);
-                s = table->save(r, stmt);
+                s = table->save ? table->save(r, stmt) : sqlite_copy(target(r), table->kind, stmt, r->err);
             }
         is_whole = (rc == SQLITE_DONE && n_astray == 0) || (!stmt && r->is_old);
     }
@@ -529,11 +512,9 @@ static dibs_status salvage_records(struct salvage *r)
     if (s == DIBS_OK && r->result.may_lack_claims)
         s = save_known(r);
     if (s == DIBS_OK)
-        s = match_names(r);
-    if (s == DIBS_OK)
-        s = set_unknown_principals(r);
-    if (s == DIBS_OK)
         s = put_event(r);
+    if (s == DIBS_OK)
+        s = match_names(r);
     return s == DIBS_OK ? r->store->ops->commit(r->store, r->err) : s; /* closing it rolls back */
 }
 
