@@ -74,6 +74,7 @@ typedef struct dibs_claim {
     char keeper[DIBS_KEEPER_MAX + 1]; /* object it is kept for: "StatefulSet/web", "Pod"; "observation" if a
                                          repair declared it; empty: none */
     dibs_hold hold;
+    uint16_t as_port;               /* number by which the processes of its `dibs run` know it; 0: its own */
     uint16_t run;                   /* first of this many ports claimed as a run; 1: alone; 0: not recorded */
     char token[DIBS_TOKEN_MAX + 1]; /* empty in listings and for claims of others */
     char node[DIBS_NODE_MAX + 1];   /* in a cluster: the host of the claim; empty: this host */
@@ -111,8 +112,9 @@ typedef struct dibs_request {
     bool is_adopted; /* with is_lookup and keep: keep an existing claim from now on, with any holder */
     /* A level that was asked for and cannot be had fails the call; an automatic one does not. */
     dibs_hold hold;
-    bool is_reuser; /* the program sets a reuse option: AUTO may be a guard */
-    uint32_t run;   /* this many requests from this one on get adjacent ports; 0 and 1: alone */
+    uint16_t as_port; /* recorded in the claim, also in an existing one of the name; 0: none */
+    bool is_reuser;   /* the program sets a reuse option: AUTO may be a guard */
+    uint32_t run;     /* this many requests from this one on get adjacent ports; 0 and 1: alone */
     size_t n_bindings;
     dibs_binding bindings[DIBS_BINDINGS_MAX];
 } dibs_request;

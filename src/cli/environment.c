@@ -89,6 +89,28 @@ bool environment_print(struct cli *cli, const struct environment_format *format,
     return !word.is_lost;
 }
 
+bool environment_print_outside(struct cli *cli, const struct environment_format *format,
+                               const struct workload_needs *needs, const uint16_t *ports)
+{
+    bool is_whole = true;
+
+    for (size_t i = 0; i < needs->n; i++) {
+        uint16_t as = needs->all[i].port->as;
+        bool is_first = as != 0;
+        char name[40];
+        char text[8];
+
+        for (size_t k = 0; k < i && is_first; k++)
+            is_first = needs->all[k].port->as != as;
+        if (!is_first)
+            continue;
+        (void) snprintf(name, sizeof name, "DIBS_OUTSIDE_PORT_%u", as);
+        (void) snprintf(text, sizeof text, "%u", ports[i]);
+        is_whole = environment_print(cli, format, name, text) && is_whole;
+    }
+    return is_whole;
+}
+
 void environment_end(struct cli *cli, const struct environment_format *format)
 {
     if (!format->before)
@@ -408,6 +430,7 @@ dibs_status environment_print_group(struct cli *cli, const struct environment_fo
             is_whole = environment_print(cli, format, printed_name(&w.entries[i]),
                                          value_of(&w, &w.entries[i])->text) &&
                        is_whole;
+    is_whole = environment_print_outside(cli, format, &w.needs, ports) && is_whole;
     environment_end(cli, format);
     if (n_left_out > 0)
         note_left_out(cli, &w);

@@ -16,6 +16,10 @@ void environment_begin(struct cli *cli, const struct environment_format *format)
 /* Returns false without memory. */
 bool environment_print(struct cli *cli, const struct environment_format *format, const char *name,
                        const char *text);
+/* Print DIBS_OUTSIDE_PORT_3000 for each port that has the number 3000 inside: its claimed number. */
+struct workload_needs;
+bool environment_print_outside(struct cli *cli, const struct environment_format *format,
+                               const struct workload_needs *needs, const uint16_t *ports);
 void environment_end(struct cli *cli, const struct environment_format *format);
 
 /* Print the variables of all pods, each once. A name that means different things in different pods is left

@@ -91,6 +91,14 @@ static bool cut_one(const struct cli_table *table, size_t *widths)
     return longest < table->n_columns;
 }
 
+static bool has_text(const struct cli_table *table, size_t column)
+{
+    for (size_t i = table->n_columns + column; i < table->n; i += table->n_columns)
+        if (strcmp(table->cells[i], "-") != 0)
+            return true;
+    return false;
+}
+
 /* Fit the line into so many columns, as far as it can be. */
 static void fit(const struct cli_table *table, size_t *widths, size_t columns)
 {
@@ -162,6 +170,9 @@ dibs_status cli_table_print(const struct cli_table *table, FILE *to, dibs_err *e
         if (w > widths[i % table->n_columns])
             widths[i % table->n_columns] = w;
     }
+    for (size_t i = 0; i < table->n_columns; i++)
+        if (table->columns[i].is_rare && !has_text(table, i))
+            widths[i] = 0;
     if (columns)
         fit(table, widths, columns);
     while (last > 0 && widths[last - 1] == 0)

@@ -19,6 +19,7 @@ struct cli_column {
         asks; /* longer cells are cut to this many columns before another column is left out; 0: never cut */
     uint8_t rank;  /* the highest is left out first; 0: never left out */
     bool is_state; /* its words have colours */
+    bool is_rare;  /* left out when none of its cells has a text */
 };
 
 struct cli_table {

@@ -192,6 +192,7 @@ static const struct field claim_fields[] = {
     C(PORT, run, "run", FIELD_BRIEF),
     FIELD_OWNED("hold", 0, hold),
     C(TEXT, hold_note, "hold_note", FIELD_BRIEF),
+    C(PORT, as_port, "as", FIELD_BRIEF),
     C(TEXT, env, "env", FIELD_BRIEF),
     C(COUNT, netns, "netns", FIELD_NEEDED),
     FIELD_OWNED("bindings", FIELD_NEEDED, bindings),

@@ -371,6 +371,7 @@ static const struct field request_fields[] = {
     R(U32, run, "run"),
     FIELD_OWNED("hold", 0, hold),
     R(BOOL, is_reuser, "reuse"),
+    R(PORT, as_port, "as"), /* older daemons do not know it */
     FIELD_OWNED("bindings", 0, bindings),
     R(SHOWN, env, "env"), /* older daemons do not know it */
     { 0 },

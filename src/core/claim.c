@@ -338,8 +338,8 @@ static uint64_t digest_of(const struct attempt *a)
     for (size_t i = 0; i < a->batch->n; i++) {
         const dibs_request *r = a->asks[i].request;
         const char *const texts[] = { r->name, r->project, r->pool };
-        const int64_t numbers[] = { r->mode,   r->port, r->holder,    r->pid,
-                                    r->ttl_ms, r->keep, r->is_lookup, r->hold };
+        const int64_t numbers[] = { r->mode, r->port,      r->holder, r->pid,    r->ttl_ms,
+                                    r->keep, r->is_lookup, r->hold,   r->as_port };
 
         for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
             hash = hash_fnv1a(hash, texts[k] ? texts[k] : "", texts[k] ? strlen(texts[k]) + 1 : 1);

@@ -183,6 +183,7 @@ dibs_status request_prepare(struct core *core, const struct call *call, const di
     (void) text_copy(claim->principal, sizeof claim->principal, call->principal);
     claim->is_kept = r->keep;
     claim->hold = r->hold;
+    claim->as_port = r->as_port;
     claim->run = 1;
     claim->is_exclusive = r->mode != DIBS_DECLARED;
     want->is_lookup = r->is_lookup;

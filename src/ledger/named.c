@@ -83,6 +83,7 @@ static dibs_status take_over(struct claiming *k, const struct ledger_want *want,
     c->is_kept = c->is_kept || w->is_kept;
     if (w->hold != DIBS_HOLD_AUTO)
         c->hold = w->hold;
+    c->as_port = w->as_port; /* of the new holder's `dibs run` */
     if (w->keeper[0])
         memcpy(c->keeper, w->keeper, sizeof c->keeper);
     return step_rehold(k->step, row, DIBS_EV_TRANSFERRED, k->err);
@@ -175,12 +176,17 @@ static dibs_status update_holder(struct claiming *k, const struct ledger_want *w
     return k->step->store->ops->put(k->step->store, CLAIMS, row, k->err);
 }
 
-/* Change the level of holding, if the request names another one. */
-static dibs_status update_hold(struct claiming *k, const struct ledger_want *want, struct claim_record *row)
+/* Change the level of holding and the number inside, if the request names others. */
+static dibs_status update_use(struct claiming *k, const struct ledger_want *want, struct claim_record *row)
 {
-    if (want->claim.hold == DIBS_HOLD_AUTO || want->claim.hold == row->claim.hold)
+    const dibs_claim *w = &want->claim;
+    dibs_hold hold = w->hold == DIBS_HOLD_AUTO ? row->claim.hold : w->hold;
+    uint16_t as_port = w->as_port ? w->as_port : row->claim.as_port;
+
+    if (hold == row->claim.hold && as_port == row->claim.as_port)
         return DIBS_OK;
-    row->claim.hold = want->claim.hold;
+    row->claim.hold = hold;
+    row->claim.as_port = as_port;
     return step_change(k->step, row, DIBS_EV_TRANSFERRED, k->err);
 }
 
@@ -307,7 +313,7 @@ dibs_status claiming_by_name(struct claiming *k, const struct ledger_want *want,
     bool was_kept = row.claim.is_kept;
     s = decide_by_name(k, want, &row, is_done);
     if (s == DIBS_OK && *is_done)
-        s = update_hold(k, want, &row);
+        s = update_use(k, want, &row);
     if (s == DIBS_OK && *is_done) {
         claiming_answer(&row, true, out);
         out->was_kept = was_kept;

@@ -203,6 +203,7 @@ dibs_request workload_request(const struct workload_group *group, const struct w
         .is_lookup = true,
         .is_adopted = true,
         .is_reuser = port->is_reuser,
+        .as_port = port->as,
         .run = port->is_contiguous && need->number == 0 ? port->count : 0,
         .n_bindings = port->n_bindings,
     };

@@ -89,6 +89,7 @@ static struct claim_record full_claim(void)
     memset(c->keeper, 'k', DIBS_KEEPER_MAX);
     c->run = DIBS_PORT_MAX;
     c->hold = DIBS_HOLD_ENFORCE;
+    c->as_port = DIBS_PORT_MAX;
     c->n_bindings = DIBS_BINDINGS_MAX;
     for (size_t i = 0; i < DIBS_BINDINGS_MAX; i++) {
         c->bindings[i] = (dibs_binding){ .proto = (dibs_proto) (1 + i % 3), .address.len = i % 2 ? 4 : 16 };

@@ -229,7 +229,7 @@ static void an_older_minor_is_brought_up_to_date(void **state)
     (void) t_must(t, &want, 26001);
     close_ledger(t);
     vandalise(t, "ALTER TABLE claims DROP COLUMN keeper; ALTER TABLE claims DROP COLUMN run;"
-                 " ALTER TABLE claims DROP COLUMN hold;"
+                 " ALTER TABLE claims DROP COLUMN hold; ALTER TABLE claims DROP COLUMN as_port;"
                  " ALTER TABLE pools DROP COLUMN rebuilt; ALTER TABLE sightings DROP COLUMN since_ms; DROP "
                  "TABLE facts;"
                  " PRAGMA user_version=1004");

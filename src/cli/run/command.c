@@ -99,6 +99,7 @@ static dibs_status as_from(struct command *command, size_t i, const char *text, 
                         as->inside, as->inside);
     if (s)
         return s;
+    request->as_port = as->inside;
     if (as->has_tcp)
         protos[n++] = DIBS_TCP;
     if (as->has_udp)

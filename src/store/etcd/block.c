@@ -26,7 +26,8 @@ enum {
     HAS_KEEPER = 512,
     HAS_RUN = 1024,
     HAS_HOLD = 2048,
-    FLAGS_MAX = 4095,
+    HAS_AS_PORT = 4096,
+    FLAGS_MAX = 8191,
 };
 
 static size_t begin_part(struct bytes *out)
@@ -125,6 +126,7 @@ static unsigned flags_of(const dibs_claim *c)
     flags |= c->keeper[0] ? HAS_KEEPER : 0;
     flags |= c->run > 0 ? HAS_RUN : 0;
     flags |= c->hold != DIBS_HOLD_AUTO ? HAS_HOLD : 0;
+    flags |= c->as_port ? HAS_AS_PORT : 0;
     return flags;
 }
 
@@ -163,6 +165,8 @@ static void claim_fields(struct fields *f, struct claim_record *row, const struc
         c->run = (uint16_t) field_uint(f, c->run, DIBS_PORT_MAX);
     if (flags & HAS_HOLD)
         c->hold = (dibs_hold) field_uint(f, c->hold, DIBS_HOLD_ENFORCE);
+    if (flags & HAS_AS_PORT)
+        c->as_port = (uint16_t) field_uint(f, c->as_port, DIBS_PORT_MAX);
     f->is_bad = f->is_bad || flags_of(c) != flags;
 }
 

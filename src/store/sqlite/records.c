@@ -54,6 +54,7 @@ static const struct field claim_fields[] = {
     { TEXT, CLAIM(keeper), 0, 0, "keeper" },
     { NUMBER, CLAIM(run), 0, DIBS_PORT_MAX, "run" },
     { NUMBER, CLAIM(hold), DIBS_HOLD_AUTO, DIBS_HOLD_ENFORCE, "hold" },
+    { NUMBER, CLAIM(as_port), 0, DIBS_PORT_MAX, "as_port" },
 };
 
 static const struct field slot_fields[] = {

@@ -80,6 +80,10 @@ static const char version_1006[] =
 static const char version_1007[] =
     "ALTER TABLE claims ADD COLUMN hold INTEGER NOT NULL DEFAULT 0 CHECK(hold BETWEEN 0 AND 4)";
 
+/* dibs_claim.as_port. */
+static const char version_1008[] =
+    "ALTER TABLE claims ADD COLUMN as_port INTEGER NOT NULL DEFAULT 0 CHECK(as_port BETWEEN 0 AND 65535)";
+
 /* In order; each runs in one transaction together with the change of user_version. */
 static const struct migration {
     int version;
@@ -89,12 +93,13 @@ static const struct migration {
     { 1004, version_1004 },
     { 1005, version_1005 },
     { 1006, version_1006 },
-    { SQLITE_LEDGER_VERSION, version_1007 },
+    { 1007, version_1007 },
+    { SQLITE_LEDGER_VERSION, version_1008 },
 };
 
 /* Sum of the hashes of all texts that the migrations leave in sqlite_schema. The cases of
  * tests/unit/test_sqlite_upgrade.c compare it with a new and a migrated ledger. */
-#define SCHEMA_DIGEST 0xdae9b8219e8aff9bu
+#define SCHEMA_DIGEST 0xd4a5246484e0495cu
 
 static dibs_status make_salt(struct sqlite_store *self, dibs_err *err)
 {

@@ -23,9 +23,9 @@
     S(CLAIM_PUT,                                                                                             \
       "INSERT OR REPLACE INTO claims(id, generation, secret, port, kind, exclusive, kept, holder, boot_id,"  \
       " pidns, pid, start_ticks, ttl_ms, until_ms, uid, netns, created_ms, changed_ms, bindings, principal," \
-      " name, pool, command, project, env, keeper, run, hold)"                                               \
+      " name, pool, command, project, env, keeper, run, hold, as_port)"                                      \
       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,"        \
-      " ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28)")                                                       \
+      " ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)")                                                  \
     S(CLAIM_DELETE, "DELETE FROM claims WHERE id=?1")                                                        \
     S(CLAIMS, "SELECT * FROM claims WHERE id>?1 ORDER BY id")                                                \
     S(CLAIMS_OF_PRINCIPAL, "SELECT * FROM claims WHERE id>?1 AND principal=?2 ORDER BY id")                  \
@@ -123,7 +123,7 @@ extern const char *const sqlite_sql_text[SQL_COUNT];
 /* user_version is MAJOR * 1000 + MINOR; dibs refuses a newer major untouched, and uses a newer minor. */
 #define SQLITE_APPLICATION_ID 0x64696273 /* "dibs" */
 #define SQLITE_LEDGER_MAJOR 1
-#define SQLITE_LEDGER_VERSION 1007
+#define SQLITE_LEDGER_VERSION 1008
 #define SQLITE_OLDEST_VERSION 1003 /* of dibs 0.1 */
 
 /* Apply the migrations since `version` (0: all), inside a transaction. */

@@ -115,6 +115,10 @@ static void claim_row(struct listing *l, const dibs_claim *claim)
     char text[CELL] = "";
 
     cli_table_number(&l->table, claim->port);
+    if (claim->as_port)
+        cli_table_number(&l->table, claim->as_port);
+    else
+        cli_table_cell(&l->table, "");
     binding_cells(&l->table, claim);
     cli_table_cell(&l->table, claim->name);
     cli_table_cell(&l->table, !claim->is_exclusive         ? "declared"
@@ -244,8 +248,8 @@ static bool unclaimed(void *ctx, const dibs_repair_item *item)
         return true;
     }
     const char *const cells[] = {
-        dibs_proto_text(item->binding.proto), address,   "", "", "", "unclaimed", "", "",
-        l->filter.pool ? l->filter.pool : "", item->text
+        "", dibs_proto_text(item->binding.proto), address,   "", "", "", "unclaimed", "",
+        "", l->filter.pool ? l->filter.pool : "", item->text
     };
 
     cli_table_number(&l->table, item->port);
@@ -267,6 +271,7 @@ static dibs_status print_all(struct listing *l, dibs_err *err)
 {
     static const struct cli_column columns[] = {
         { .title = "PORT" },
+        { .title = "AS", .rank = 3, .is_rare = true },
         { .title = "PROTO", .rank = 4 },
         { .title = "ADDRESS", .asks = 15, .rank = 5 },
         { .title = "NAME", .asks = 24 },
@@ -286,7 +291,7 @@ static dibs_status print_all(struct listing *l, dibs_err *err)
     if (status != DIBS_OK)
         return status;
     if (is_table)
-        cli_table_begin(&l->table, columns, l->is_audit ? 11 : 10);
+        cli_table_begin(&l->table, columns, l->is_audit ? 12 : 11);
     if (has_parts) {
         jsonw_object(w);
         jsonw_key(w, "claims");
@@ -414,7 +419,8 @@ const struct cli_cmd cmd_ls = {
                "alive, dead (the next reap ends it), unknown (the state of its holder is not\n"
                "certain; the claim stays), orphan (the holder is dead, its socket is still\n"
                "bound) or kept (no holder, stays until released). HOLD is what the kernel does\n"
-               "to keep the port for its owner: none, guard, fd or enforce. NAME_PREFIX is\n"
+               "to keep the port for its owner: none, guard, fd or enforce. AS is the number\n"
+               "by which the processes of its 'dibs run --as' know it. NAME_PREFIX is\n"
                "whole leading parts of a name, relative to the current group; /NAME_PREFIX or\n"
                "a PORT is looked up in all projects.\n"
                "\n"

@@ -22,6 +22,7 @@ static void print_claim(const dibs_claim *claim, int64_t boot_ms)
     char since[32] = "";
     char project[TEXT] = "";
     char user[128] = "";
+    char as[32] = "";
 
     cli_bindings(claim, bindings, sizeof bindings);
     cli_holder(claim, boot_ms, holder, sizeof holder);
@@ -30,14 +31,16 @@ static void print_claim(const dibs_claim *claim, int64_t boot_ms)
     if (!is_pods) /* of a pod's claim they are those of the webhook that wrote it */
         (void) snprintf(user, sizeof user, ", uid %u%s%s", claim->uid, claim->node[0] ? " of host " : "",
                         claim->node);
-    (void) printf("claim   %s  %s  held by %s, %s%s%s, hold %s%s%s%s, since %s%s%s\n", bindings,
+    if (claim->as_port)
+        (void) snprintf(as, sizeof as, ", used as %u", claim->as_port);
+    (void) printf("claim   %s  %s  held by %s, %s%s%s%s, hold %s%s%s%s, since %s%s%s\n", bindings,
                   claim->name[0] ? text_safe(claim->name, safe_name, sizeof safe_name) : "(unnamed)",
                   claim->is_damaged ? "a damaged record"
                   : claim->holder == DIBS_HELD_BY_NOBODY && !is_pods
                       ? "nobody"
                       : text_safe(holder, safe_holder, sizeof safe_holder),
                   cli_state(claim), claim->is_kept && claim->holder != DIBS_HELD_BY_NOBODY ? ", kept" : "",
-                  claim->is_exclusive ? "" : ", declared", wire_hold_text(claim), user,
+                  claim->is_exclusive ? "" : ", declared", as, wire_hold_text(claim), user,
                   claim->pool[0] ? ", pool " : "", claim->pool, since, claim->project[0] ? ", of " : "",
                   text_safe(claim->project, project, sizeof project));
 }
@@ -63,7 +66,19 @@ static void print_json(struct jsonw *w, const dibs_port_report *report, uint16_t
     wire_report_claims(w, report);
     cli_write_sockets(w, report, report->claims, report->n_claims);
     jsonw_key_bool(w, "cut", report->is_cut);
-    jsonw_end_object(w);
+    jsonw_key_array(w, "used_as"); /* show_user() adds to it */
+}
+
+static void print_report(const struct cli *cli, const dibs_port_report *report,
+                         const dibs_port_question *question)
+{
+    for (size_t i = 0; i < report->n_claims; i++)
+        print_claim(&report->claims[i], dibs_boot_ms(cli->handle));
+    for (size_t i = 0; i < report->n_sockets; i++)
+        print_socket(&report->sockets[i],
+                     cli_socket_relation(&report->sockets[i], report->claims, report->n_claims));
+    if (report->is_cut)
+        cli_note(cli, "there are more claims or sockets of port %u than are shown", question->port);
 }
 
 static bool claim_has_proto(const dibs_claim *claim, dibs_proto proto)
@@ -90,6 +105,53 @@ static void keep_proto(dibs_port_report *report, dibs_proto proto)
     report->n_sockets = n;
 }
 
+/* Claims whose processes use the number as theirs. */
+struct users {
+    struct cli *cli;
+    uint16_t port;
+    dibs_proto proto; /* 0: any */
+    size_t n;
+};
+
+static bool is_user(const struct users *users, const dibs_claim *claim)
+{
+    return claim->as_port == users->port && (!users->proto || claim_has_proto(claim, users->proto));
+}
+
+static bool count_user(void *ctx, const dibs_claim *claim)
+{
+    struct users *users = ctx;
+
+    users->n += is_user(users, claim);
+    return true;
+}
+
+static bool show_user(void *ctx, const dibs_claim *claim)
+{
+    const struct users *users = ctx;
+    char bindings[TEXT] = "";
+    char holder[TEXT] = "";
+    char safe_holder[TEXT] = "";
+    char safe_name[TEXT] = "";
+    char project[TEXT] = "";
+
+    if (!is_user(users, claim))
+        return true;
+    if (users->cli->json) {
+        wire_claim(&users->cli->w, claim, true);
+        return true;
+    }
+    cli_bindings(claim, bindings, sizeof bindings);
+    cli_holder(claim, dibs_boot_ms(users->cli->handle), holder, sizeof holder);
+    (void) printf("inside  %u is used as %u by %s  %s, %s%s%s\n", claim->port, claim->as_port,
+                  claim->name[0] ? text_safe(claim->name, safe_name, sizeof safe_name) : "(unnamed)",
+                  claim->holder == DIBS_HELD_BY_NOBODY ? "held by nobody"
+                                                       : text_safe(holder, safe_holder, sizeof safe_holder),
+                  cli_state(claim), claim->project[0] ? ", of " : "",
+                  text_safe(claim->project, project, sizeof project));
+    return true;
+}
+
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
     dibs_binding bindings[2] = { { .proto = DIBS_TCP, .address = { .len = 16 } },
@@ -98,6 +160,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     dibs_port_question question = { .bindings = bindings, .n = proto_text ? 1 : 2 };
     AUTO(free_auto) dibs_port_report *report = NULL;
     dibs_proto proto = DIBS_TCP;
+    struct users users = { .cli = cli };
     dibs_status status = proto_text ? dibs_proto_parse(proto_text, &proto, err) : DIBS_OK;
 
     bindings[0].proto = proto;
@@ -105,23 +168,29 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         status = cli_port_report(cli, &question, &report, err);
     if (status != DIBS_OK)
         return status;
-    if (proto_text)
+    if (proto_text) {
         keep_proto(report, proto);
-    if (report->n_claims == 0 && report->n_sockets == 0)
-        return err_set(err, DIBS_NOT_FOUND, "port %u%s%s: no claim and no socket", question.port,
-                       proto_text ? "/" : "", proto_text ? dibs_proto_text(proto) : "");
-    if (cli->json) {
-        print_json(&cli->w, report, question.port);
-        return DIBS_OK;
+        users.proto = proto;
     }
-    for (size_t i = 0; i < report->n_claims; i++)
-        print_claim(&report->claims[i], dibs_boot_ms(cli->handle));
-    for (size_t i = 0; i < report->n_sockets; i++)
-        print_socket(&report->sockets[i],
-                     cli_socket_relation(&report->sockets[i], report->claims, report->n_claims));
-    if (report->is_cut)
-        cli_note(cli, "there are more claims or sockets of port %u than are shown", question.port);
-    return DIBS_OK;
+    users.port = question.port;
+    if (report->n_claims == 0 && report->n_sockets == 0) { /* without an answer stdout stays empty */
+        status = dibs_claim_list(cli->handle, &(dibs_filter){ 0 }, count_user, &users, err);
+        if (status == DIBS_OK && users.n == 0)
+            status = err_set(err, DIBS_NOT_FOUND, "port %u%s%s: no claim and no socket", question.port,
+                             proto_text ? "/" : "", proto_text ? dibs_proto_text(proto) : "");
+        if (status != DIBS_OK)
+            return status;
+    }
+    if (!cli->json)
+        print_report(cli, report, &question);
+    else
+        print_json(&cli->w, report, question.port);
+    status = dibs_claim_list(cli->handle, &(dibs_filter){ 0 }, show_user, &users, err);
+    if (cli->json) {
+        jsonw_end_array(&cli->w);
+        jsonw_end_object(&cli->w);
+    }
+    return status;
 }
 
 static const struct cli_opt opts[] = {
@@ -138,6 +207,7 @@ const struct cli_cmd cmd_who = {
                "socket that listens (tcp, sctp) or is bound (udp), with what it is to the\n"
                "claim: its holder, a process of the kept claim's project, another one of the\n"
                "same user, foreign, or unclaimed.\n"
+               "The last lines are claims that their own processes use as PORT ('dibs run --as').\n"
                "NAME is that of a claim. Exit code 5 when there is neither.",
     .examples = "dibs who web\ndibs who :8080 || echo 'nobody'\ndibs who 5353 --proto udp || echo 'nobody'\n",
     .opts = opts,

@@ -30,6 +30,7 @@ static dibs_status print_pod(struct cli *cli, const struct environment_format *f
     environment_begin(cli, format);
     for (size_t i = 0; i < workload_n_values(pod.component); i++)
         is_whole = environment_print(cli, format, values[i].env, values[i].text) && is_whole;
+    is_whole = environment_print_outside(cli, format, &needs, ports) && is_whole;
     environment_end(cli, format);
     return is_whole ? DIBS_OK : err_set(err, DIBS_FAILURE, "out of memory");
 }
