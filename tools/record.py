@@ -8,6 +8,7 @@ import html
 import os
 import pty
 import re
+import select
 import subprocess
 import sys
 import termios
@@ -15,10 +16,11 @@ import time
 
 COLUMNS, LINE_PX, CHAR_PX = 84, 19, 8.0
 TYPED_S, PAUSE_S, HOLD_S = 0.035, 0.7, 6.0
+START_S = 20.0  # for a server on a busy machine
 SCENE = [  # (directory, command, is shown)
     ("", "mkdir -p shop && cd shop && git init -qb main && git -c user.name=a -c user.email=a@b commit -q"
          " --allow-empty -m 1 && git worktree add -qb fix ../shop-fix", False),
-    ("shop", "dibs run -p web -- sleep 100 &", True),
+    ("shop", "dibs run -p web -- python3 -m http.server {web} &", True),
     ("shop", "dibs get web", True),
     ("shop-fix", "dibs get web   # another worktree, another port", True),
     ("shop-fix", "dibs claim --port $(cd ../shop; dibs get web)", True),
@@ -44,10 +46,11 @@ def run(command, directory):
     process = subprocess.Popen(["bash", "-c", command.rstrip(" &")], cwd=f"{HOME}/{directory}", stdin=side, stdout=side,
                                stderr=side, start_new_session=True, env=ENVIRONMENT)
     os.close(side)
-    if command.endswith("&"):
-        time.sleep(0.5)
-        os.set_blocking(terminal, False)
     out = b""
+    if command.endswith("&"):  # until it has said that it is ready
+        while not out.endswith(b"\n") and select.select([terminal], [], [], START_S)[0]:
+            out += os.read(terminal, 65536)
+        os.set_blocking(terminal, False)
     while True:
         try:
             more = os.read(terminal, 65536)

@@ -158,6 +158,36 @@ END
 }
 
 # bats test_tags=unserved
+@test "the recipes of the README are those that the tests run, and its messages those of the page about trouble" {
+    python3 - "$top" <<'END'
+import re, sys
+readme, recipes, trouble = (open(f"{sys.argv[1]}/{page}").read() for page in
+                            ("README.md", "docs/RECIPES.md", "docs/TROUBLESHOOTING.md"))
+def blocks(page):  # with a file's name, or to be typed
+    return [block for block in re.findall(r"^```.+?^```$", page, re.S | re.M)
+            if re.match(r"```(sh recipe|\w+ \S+\.\w+)\n", block)]
+assert len(blocks(readme)) > 5
+for block in blocks(readme):
+    assert block in blocks(recipes), f"not in docs/RECIPES.md:\n{block}"
+messages = re.findall(r"^\| `([^`]+)` \|", readme.split("| message |")[1].split("\n\n")[0], re.M)
+assert len(messages) > 3
+for message in messages:
+    assert f"**`{message}`**" in trouble.replace("\n", " "), f"not in docs/TROUBLESHOOTING.md: {message}"
+END
+}
+
+# bats test_tags=unserved
+@test "the README's recording shows what the program prints today" {
+    unshare --map-root-user --mount --pid --net --uts --fork --mount-proc true || skip "needs namespaces"
+    timeout 60 "$top/tools/record.py" "$DIBS" >demo.svg
+    same() { sed -E 's/pid [0-9]+/pid N/g' "$1"; }
+    diff <(same demo.svg) <(same "$top/docs/img/demo.svg") || {
+        echo "Record it again: tools/record.py build/dibs >docs/img/demo.svg"
+        return 1
+    }
+}
+
+# bats test_tags=unserved
 @test "the page about performance, and its plots, are what the results of make bench give" {
     mkdir made
     /usr/bin/python3 "$top/tests/bench/plot.py" "$top/docs/img/bench.json" made
