@@ -44,6 +44,24 @@ DIBS_API const char *dibs_principal_of(const dibs *handle);
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_ports(dibs *handle, const dibs_batch *batch, dibs_claim *out,
                                                     dibs_err *err);
 
+/* The sockets of a claim, one for each of its bindings. */
+typedef struct dibs_sockets {
+    dibs_claim claim;
+    size_t n;
+    int fd[DIBS_BINDINGS_MAX]; /* listening, of UDP bound; close-on-exec. The caller closes them */
+} dibs_sockets;
+/* Claim a port, and bind and listen on it: hold level FD. A port that dibs chooses and another process takes
+ * meanwhile is replaced. Errors as dibs_claim_ports(); TAKEN also for a port that is in use. Nothing stays
+ * claimed after an error. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_listen(dibs *handle, const dibs_request *request, dibs_sockets *out,
+                                               dibs_err *err);
+/* Pass the sockets to another process over a connected Unix socket (SCM_RIGHTS); ours stay open. UNAVAILABLE:
+ * nobody receives. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_sockets_send(int to, const dibs_sockets *sockets, dibs_err *err);
+/* Receive them, with port, name and bindings of the claim. UNAVAILABLE: the sender has closed; INVALID: it
+ * sent something else. */
+DIBS_API DIBS_MUST_USE dibs_status dibs_sockets_receive(int from, dibs_sockets *out, dibs_err *err);
+
 /* Claim one port on all of these hosts of a shared ledger or on none, kept for the caller's name; the same
  * name gets the same claims again. out[i] answers hosts[i]. DENIED: not an administrator. */
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_on_hosts(dibs *handle, const dibs_request *request,

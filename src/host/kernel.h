@@ -21,6 +21,9 @@ enum kernel_probe_result { KERNEL_FREE, KERNEL_BUSY, KERNEL_ABORT };
 /* Can `port` be bound on all bindings? TCP: SO_REUSEADDR, bind, no listen, close. UDP: plain bind. BUSY is
  * only EADDRINUSE; ABORT is any other error: EACCES is DIBS_DENIED, the rest DIBS_FAILURE. */
 enum kernel_probe_result kernel_probe(const dibs_binding *bindings, size_t n, uint16_t port, dibs_err *err);
+/* Open a socket for a binding, close-on-exec and not bound yet: SO_REUSEADDR except for UDP, and IPV6_V6ONLY
+ * unless it is the dual-stack wildcard. -1 and errno. The caller owns it. */
+int kernel_open(const dibs_binding *binding);
 /* Fill `err` with the message of an ABORT with this errno. */
 void kernel_probe_why(const dibs_binding *binding, uint16_t port, int os_errno, dibs_err *err);
 

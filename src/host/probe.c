@@ -40,8 +40,7 @@ static int open_socket(int family, dibs_proto proto)
     return -1;
 }
 
-/* Open a socket with the options of its protocol and address; -1 and errno. */
-static int open_for(const dibs_binding *binding)
+int kernel_open(const dibs_binding *binding)
 {
     bool is_v6 = binding->address.len != sizeof(struct in_addr);
     AUTO(fd_auto) int fd = open_socket(is_v6 ? AF_INET6 : AF_INET, binding->proto);
@@ -65,7 +64,7 @@ static int try_bind(const dibs_binding *binding, uint16_t port)
 {
     union kernel_sockaddr address;
     socklen_t len = kernel_sockaddr(&binding->address, port, &address);
-    AUTO(fd_auto) int fd = open_for(binding);
+    AUTO(fd_auto) int fd = kernel_open(binding);
 
     return fd < 0 || bind(fd, &address.any, len) != 0 ? errno : 0;
 }

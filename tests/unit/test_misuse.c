@@ -192,6 +192,7 @@ static void no_handle_is_no_crash(void **state)
     char why[8] = "?";
     uint8_t bytes[8192];
     dibs_claim out;
+    dibs_sockets sockets = { .n = 0 };
     dibs_socket socket;
     dibs_pool pool;
     dibs_pool_usage usage;
@@ -205,6 +206,11 @@ static void no_handle_is_no_crash(void **state)
     assert_null(dibs_settings_of(NULL));
     assert_string_equal(dibs_principal_of(NULL), "");
     REFUSED(dibs_claim_ports(NULL, &r->batch, &out, &err));
+    REFUSED(dibs_listen(NULL, r->batch.requests, &sockets, &err));
+    REFUSED(dibs_listen(r->handle, NULL, &sockets, &err));
+    REFUSED(dibs_listen(r->handle, r->batch.requests, NULL, &err));
+    REFUSED(dibs_sockets_send(1, NULL, &err));
+    REFUSED(dibs_sockets_receive(1, NULL, &err));
     REFUSED(dibs_claim_on_hosts(NULL, r->batch.requests, &(const char *){ "a" }, 1, &out, &err));
     REFUSED(dibs_release_on_hosts(NULL, &(dibs_which){ .name = "a" }, &(const char *){ "a" }, 1, NULL, &err));
     REFUSED(

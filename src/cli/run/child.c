@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,10 +46,16 @@ static _Noreturn void wait_and_exec(const struct child_plan *plan, int go, int o
     uint16_t *ports = calloc(plan->n_ports, sizeof *ports);
     int failed = ENOMEM;
 
+    if (plan->take) { /* the numbers that the sockets will have must be free */
+        go = fcntl(go, F_DUPFD_CLOEXEC, CHILD_FDS_MAX);
+        outcome = fcntl(outcome, F_DUPFD_CLOEXEC, CHILD_FDS_MAX);
+    }
     if (ports && !read_all(go, ports, plan->n_ports * sizeof *ports))
         _exit(1);
     child_restore(before);
     if (ports)
+        failed = plan->take ? plan->take(plan->ctx, go) : 0;
+    if (ports && !failed)
         failed = plan->exec(plan->ctx, ports);
     (void) cli_write_all(outcome, &failed, sizeof failed);
     (void) kill(getppid(), SIGCHLD); /* child_wait() waits for it */
@@ -98,7 +105,9 @@ dibs_status child_start(const struct child_plan *plan, const struct child_signal
     int go[2] = { -1, -1 };
     int outcome[2] = { -1, -1 };
 
-    if (pipe2(go, O_CLOEXEC))
+    /* Sockets can be sent over a socket only. Its ends are as those of a pipe: dibs writes, the child reads.
+     */
+    if (plan->take ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) : pipe2(go, O_CLOEXEC))
         return err_os(err, DIBS_FAILURE, errno, "run: cannot make a pipe");
     AUTO(fd_auto) int go_in = go[0];
     AUTO(fd_auto) int go_out = go[1];

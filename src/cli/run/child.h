@@ -18,6 +18,8 @@ struct child_signals {
     sigset_t waited; /* forwarded signals, and SIGCHLD */
 };
 
+enum { CHILD_FDS_MAX = 96 };
+
 struct child;
 struct run_as;
 struct child_plan {
@@ -25,6 +27,9 @@ struct child_plan {
     size_t n_ports;
     /* In the child: execute the command. Returns errno only on failure. */
     int (*exec)(void *ctx, const uint16_t *ports);
+    /* NULL, or in the child, before `exec`: take what dibs sends over `go`, a socket, after the ports.
+     * Returns errno. Descriptors below CHILD_FDS_MAX are not the child's own. */
+    int (*take)(void *ctx, int go);
     void *ctx;
     /* Children started before this one, which closes their pipes so that they see the end of dibs. */
     const struct child *others;

@@ -123,6 +123,10 @@ static dibs_status plan(struct command *command, dibs_err *err)
     size_t n = 0;
     for (size_t i = 0; !s && cli_value_at(command->claims.cli, "port", i); i++, n++)
         s = want_from(command, n, cli_value_at(command->claims.cli, "port", i), err);
+    for (size_t i = 0; !s && cli_value_at(command->claims.cli, "listen", i); i++, n++) {
+        command->claims.requests[n].hold = DIBS_HOLD_FD;
+        s = want_from(command, n, cli_value_at(command->claims.cli, "listen", i), err);
+    }
     for (size_t i = 0; !s && cli_value_at(command->claims.cli, "as", i); i++, n++)
         s = as_from(command, n, cli_value_at(command->claims.cli, "as", i), err);
     return s;
@@ -161,6 +165,21 @@ static void set_words(struct launch *launch, const uint16_t *ports)
 
 /* ---- in dibs ---- */
 
+static const char *name_of(const void *ctx, size_t i)
+{
+    return ((const struct command *) ctx)->wants[i].typed;
+}
+
+/* Are sockets passed to the command? */
+static bool passes(const struct command *command)
+{
+    bool is_any = false;
+
+    for (size_t i = 0; i < command->claims.n; i++)
+        is_any = is_any || command->claims.requests[i].hold == DIBS_HOLD_FD;
+    return is_any;
+}
+
 /* Split dibs into two processes if --as is given. */
 static dibs_status begin_as(struct cli *cli, const struct command *command, bool *is_first, dibs_err *err)
 {
@@ -182,13 +201,17 @@ dibs_status run_command(struct cli *cli, dibs_err *err)
 {
     size_t n = 0;
     size_t n_as = 0;
+    size_t n_listen = 0;
     bool is_first = false;
 
     while (cli_value_at(cli, "port", n))
         n++;
     while (cli_value_at(cli, "as", n_as))
         n_as++;
-    n = n + n_as ? n + n_as : 1; /* without -p and --as: one port without a name */
+    while (cli_value_at(cli, "listen", n_listen))
+        n_listen++;
+    n += n_as + n_listen;
+    n = n ? n : 1; /* without these options: one port without a name */
     AUTO(free_auto) struct want *wants = calloc(n, sizeof *wants);
     AUTO(free_auto) dibs_request *requests = calloc(n, sizeof *requests);
     AUTO(free_auto) dibs_claim *claims = calloc(n, sizeof *claims);
@@ -205,6 +228,7 @@ dibs_status run_command(struct cli *cli, dibs_err *err)
     if (!wants || !requests || !claims || !as)
         return err_set(err, DIBS_FAILURE, "out of memory");
     dibs_status s = plan(&command, err);
+    launch.name_of = passes(&command) ? name_of : NULL;
     dibs_close(cli->handle); /* a full name was looked up: the ledger must not be open in the child */
     cli->handle = NULL;
     if (!s)

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "cli/claim_options.h"
 #include "cli/listener.h"
+#include "cli/run/pass.h"
 
 #include "base/banned.h"
 
@@ -206,6 +207,31 @@ static dibs_status serve_as(const struct launch *launch, const struct launch_cla
     return s ? s : run_as_serve(claims->cli->as, err);
 }
 
+static int take_sockets(void *ctx, int go)
+{
+    (void) ctx;
+    return pass_take(go);
+}
+
+enum { TRIES_MAX = 8 }; /* ports that other processes take between the probe and our bind */
+
+/* Claim, and bind the sockets that are passed. A chosen port that is taken meanwhile is replaced. */
+static dibs_status claim_and_bind(const struct launch *launch, const struct launch_claims *claims, pid_t pid,
+                                  struct pass *pass, dibs_err *err)
+{
+    for (int tries = 1;; tries++) {
+        dibs_status s = claim_for(launch, claims, pid, err);
+
+        if (s || !launch->name_of)
+            return s;
+        s = pass_open(pass, claims, launch->name_of, launch->ctx, err);
+        if (s)
+            launch_release(claims, false);
+        if (s != DIBS_TAKEN || tries == TRIES_MAX)
+            return s;
+    }
+}
+
 dibs_status launch_run(struct launch *launch, const struct launch_claims *claims, dibs_err *err)
 {
     AUTO(free_auto) uint16_t *ports = calloc(launch->n + 1, sizeof *ports);
@@ -214,8 +240,10 @@ dibs_status launch_run(struct launch *launch, const struct launch_claims *claims
     struct child_plan plan = { .name = launch_name(launch),
                                .n_ports = launch->n,
                                .exec = launch_exec,
+                               .take = launch->name_of ? take_sockets : NULL,
                                .ctx = launch,
                                .as = claims->cli->as };
+    AUTO(pass_close) struct pass pass = { .n = 0 };
     int failed = 0;
 
     if (!ports)
@@ -225,7 +253,7 @@ dibs_status launch_run(struct launch *launch, const struct launch_claims *claims
     if (!s)
         s = child_start(&plan, &signals, &child, err);
     if (!s)
-        s = claim_for(launch, claims, child.pid, err);
+        s = claim_and_bind(launch, claims, child.pid, &pass, err);
     if (s) {
         child_cancel(&child);
         return s;
@@ -241,6 +269,9 @@ dibs_status launch_run(struct launch *launch, const struct launch_claims *claims
         return s;
     }
     child_go(&child, ports, launch->n);
+    if (launch->name_of)
+        (void) pass_send(&pass, child.go, NULL); /* a child that is gone is noticed now */
+    pass_close(&pass);
     int code = child_wait(&child, &signals, &failed);
     launch_release(claims, !failed);
     child_cancel(&child);

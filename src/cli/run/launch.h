@@ -14,8 +14,10 @@ struct launch {
     /* NULL, or called before anything is claimed. */
     dibs_status (*may_run)(struct cli *cli, void *ctx, dibs_err *err);
     void *ctx;
-    const char *directory;        /* in which the command runs; NULL: that of dibs */
-    int failed;                   /* errno of launch_set() */
+    const char *directory;                             /* in which the command runs; NULL: that of dibs */
+    int failed;                                        /* errno of launch_set() */
+    const char *(*name_of)(const void *ctx, size_t i); /* name of the i-th request's sockets; NULL: none are
+                                                          passed */
     const struct run_as_port *as; /* with --as: what its ports are inside; parallel to them */
 };
 /* Fill the placeholder into an argument: "{web}". "${web}" is left for a shell. The caller frees the answer;

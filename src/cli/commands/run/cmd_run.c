@@ -51,6 +51,11 @@ static const struct cli_opt opts[] = {
       .arg = "WAY",
       .help = "how --as works: seccomp, which needs neither rights nor a daemon",
       .words = "seccomp" },
+    { .name = "listen",
+      .arg = "NAME[=PORT]",
+      .help = "as -p, and dibs listens on it and passes the socket (LISTEN_FDS); may be repeated",
+      .words = ":names",
+      .is_repeatable = true },
     CLI_REQUEST_OPTS,
     { .name = "all", .help = "run every role of the manifest that has a command" },
     { .name = "keep", .help = "the claims stay when the command has ended" },
@@ -82,6 +87,10 @@ const struct cli_cmd cmd_run = {
                "really a claimed port, so that several of them can run at once. PORT is then\n"
                "3000, and DIBS_OUTSIDE_PORT_3000 the port for all others. --as web=3000 names\n"
                "the claim, --as 53/udp is for datagrams.\n"
+               "\n"
+               "With --listen web dibs binds the port of 'web' itself, before COMMAND runs, and\n"
+               "passes the listening socket as systemd does: LISTEN_FDS, LISTEN_PID and\n"
+               "LISTEN_FDNAMES. --hold fd does so with every port.\n"
                "\n"
                "COMMAND holds the claims: they end with it, and ending dibs frees nothing.\n"
                "Signals are forwarded. The exit code is that of COMMAND, 128 and the number of\n"
