@@ -102,6 +102,7 @@ static void assert_sound(struct t_ledger *t)
     struct ledger_health health = { 0 };
     size_t n_flaws = 0;
     char path[300];
+    uint8_t *file = NULL;
 
     ASSERT_OK(ledger_health(t->ledger, &health, &t->err), &t->err);
     assert_true(health.is_sound);
@@ -109,7 +110,11 @@ static void assert_sound(struct t_ledger *t)
     path_of(t, path);
     sqlite3 *db = open_raw(path);
     assert_true(sqlite_is_as_made(db));
+    (void) sqlite3_exec(db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL);
     (void) sqlite3_close(db);
+    size_t n = read_whole(path, &file);
+    assert_true(n > 100 && file[100] == 13); /* a leaf: the salvage of a short file needs the tables' texts */
+    free(file);
     ASSERT_OK(ledger_flaws(t->ledger, &t->call, note_flaw, &n_flaws, &t->err), &t->err);
     assert_int_equal(n_flaws, 0);
 }
