@@ -34,6 +34,7 @@ install: all ## install to PREFIX=/usr/local, below DESTDIR if given
 	meson configure build --prefix $(prefix)
 	@tools/build.sh build
 	DESTDIR="$(DESTDIR)" meson install -C build --no-rebuild
+	@[ -n "$(DESTDIR)" ] || tools/install-notes.sh $(prefix)
 uninstall: all ## remove what `make install` with the same PREFIX and DESTDIR installed
 	meson configure build --prefix $(prefix)
 	@tools/build.sh build

@@ -74,7 +74,7 @@ finds_program_beside() {
         ln -s "$(find "$root" -path '*/bin/dibs')" "$tmp/linked" && "$tmp/linked" serve --check-config
 }
 # Install to the real /usr/local, with layers in memory above it and above /etc, which end with the namespace.
-in_real_place() { # in_real_place FUNCTION of this script
+in_real_place() { # in_real_place FUNCTION of this script [ARGUMENT]...
     # shellcheck disable=SC2016 # for the shell there
     unshare --mount bash -eu -c '
         mount --make-rprivate /
@@ -84,7 +84,7 @@ in_real_place() { # in_real_place FUNCTION of this script
             mkdir -p "$1/layers$at/new" "$1/layers$at/work"
             mount -t overlay -o "lowerdir=$at,upperdir=$1/layers$at/new,workdir=$1/layers$at/work" overlay "$at"
         done
-        exec "$2" "$3"' - "$tmp" "$0" "$1"
+        exec "${@:2}"' - "$tmp" "$0" "$@"
 }
 readme_example() { # as a reader of the README builds and runs it
     local flags port
@@ -105,6 +105,17 @@ uninstalled() { # all that was new below /usr/local is gone, and what another pr
         return 1
     fi
 }
+completes() { # completes SHELL: an interactive shell finds the completion in its installed place by itself
+    meson install -C "$BUILD" --no-rebuild --quiet || return 1
+    if [ "$1" = fish ]; then # of Debian it looks there with this variable alone, which desktops set
+        tools/install-notes.sh /usr/local 2>&1 | grep 'note: fish does not search /usr/local/share .*XDG_DATA_DIRS' || return 1
+        export XDG_DATA_DIRS=/usr/local/share:/usr/share
+        ! tools/install-notes.sh /usr/local 2>&1 | grep . || return 1
+    fi
+    echo '. /usr/share/bash-completion/bash_completion' >"$tmp/.bashrc"
+    echo 'autoload -Uz compinit && compinit -u -D' >"$tmp/.zshrc"
+    "$SOURCE/tests/support/complete.py" 'dibs rel' ' --help' 'Usage: dibs release' "$1" -i
+}
 settings_of_git() { # `make` and its scripts run git only when asked
     [ "$(make -C "$SOURCE" --no-print-directory -n hooks)" = "git config core.hooksPath .githooks" ] || return 1
     ! grep -rn 'git config' "$SOURCE/tools" "$SOURCE/.ci" "$SOURCE/meson.build"
@@ -112,7 +123,7 @@ settings_of_git() { # `make` and its scripts run git only when asked
 has_version() { "$(find "$root" -path '*/bin/dibs')" version | grep -qF "$(with_pkg_config --modversion)"; }
 
 if [ $# -gt 0 ]; then # by in_real_place
-    cd "$SOURCE" && "$1"
+    cd "$SOURCE" && "$@"
     exit
 fi
 check "meson install puts a copy under DESTDIR" install_copy
@@ -133,5 +144,15 @@ else
     check "the README's example in C builds and runs after an install to /usr/local" in_real_place readme_example
     check "an uninstall removes all that was installed and nothing else" in_real_place uninstalled
 fi
+for shell in bash zsh fish; do
+    text="$shell completes a command after an install to /usr/local"
+    if [ "$(id -u)" -ne 0 ]; then
+        skip_case "$text" "not root"
+    elif ! command -v $shell >/dev/null; then
+        skip_case "$text" "$shell is not installed"
+    else
+        check "$text" in_real_place completes $shell
+    fi
+done
 check "only 'make hooks' changes a setting of git" settings_of_git
 done_testing
