@@ -2,7 +2,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 prefix = "$$(realpath -ms -- "$(PREFIX)")"
-.PHONY: all run test check storm kube-real bench fuzz install uninstall deps hooks format clean help
+.PHONY: all run test check storm kube-real bench fuzz install uninstall deb dist deps hooks format clean help
 all: ## build build/dibs, its helper programs and build/libdibs.so
 	@tools/deps.sh build
 	@tools/build.sh build
@@ -13,7 +13,7 @@ test: ## run every test
 	@tools/build.sh build -Dtests=enabled
 	@tools/run-tests.sh build
 check: ## run all that must pass before a change is merged
-	@tools/deps.sh build test check
+	@tools/deps.sh build test check package
 	@tools/check.sh
 storm: ## run the long form of the concurrency tests
 	@tools/deps.sh build test
@@ -39,6 +39,11 @@ uninstall: all ## remove what `make install` with the same PREFIX and DESTDIR in
 	meson configure build --prefix $(prefix)
 	@tools/build.sh build
 	DESTDIR="$(DESTDIR)" tools/uninstall.py build
+deb: ## build the Debian packages into build-deb
+	@tools/deps.sh build package
+	@tools/deb.sh
+dist: ## make the source archive of the last commit in build-dist
+	@tools/dist.sh
 deps: ## install every package of tools/debian-packages.txt
 	@tools/deps.sh
 hooks: ## let git run the checks of .githooks before each commit of this clone

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Run the checks that a change must pass: the named steps, or all of them:
-#   tools/check.sh [format layers words architecture requirements shell unused cppcheck gcc clang tidy generated ndebug asan tsan]...
+#   tools/check.sh [format layers words architecture requirements shell unused cppcheck gcc clang tidy generated ndebug asan tsan package]...
 # Every step runs, even after a failure; a summary ends the output.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-all=(format layers words architecture requirements shell unused cppcheck gcc clang tidy generated ndebug asan tsan)
+all=(format layers words architecture requirements shell unused cppcheck gcc clang tidy generated ndebug asan tsan package)
 jobs=${JOBS:-2}
 export JOBS=$jobs
 at=${CHECK_DIR:-.} # parent of the build folders
@@ -56,6 +56,9 @@ step_asan() {
 step_tsan() {
     CC=clang tools/build.sh "$at/build-tsan" --werror -Db_sanitize=thread -Dtests=enabled &&
         tools/run-tests.sh "$at/build-tsan" --suite unit --suite contract "${slower[@]}"
+}
+step_package() { # from the source archive, and installed in a system of their own
+    tools/dist.sh "$at/build-dist" && tools/deb.sh "$at/build-deb" && tests/package/install.sh "$at/build-deb"
 }
 
 steps=("$@")

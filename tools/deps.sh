@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Install missing Debian packages. Runs only one dpkg-query, and no apt, when none is missing.
-# usage: tools/deps.sh [build|test|check|bench]...      (default: all of them)
+# usage: tools/deps.sh [build|test|check|bench|package]...      (default: all of them)
 set -eu
 cd "$(dirname "$0")/.."
-tags=" ${*:-build test check bench} "
+tags=" ${*:-build test check bench package} "
 
 wanted=()
 while read -r package tag option _; do
