@@ -13,6 +13,9 @@ size_t text_utf8_length(const char *p, size_t left);
  * that does not fit ends in "...". Returns `out`, always NUL-terminated. */
 const char *text_safe(const char *text, char *out, size_t size);
 
+/* The ending of a plural: "%zu claim%s", n, TEXT_S(n). */
+#define TEXT_S(n) ((n) == 1 ? "" : "s")
+
 /* Copy with truncation; `out` is always NUL-terminated. True: all of it fits. */
 bool text_copy(char *out, size_t size, const char *text);
 

@@ -169,13 +169,49 @@ void cli_note_claims(const struct cli *cli, const dibs_claim *claims, size_t n)
         cli_note(cli, "port %s could not be had, see 'dibs explain %s'", prefer, prefer);
 }
 
+dibs_status cli_check_brief(const struct cli *cli, dibs_err *err)
+{
+    return cli_has(cli, "brief") && !cli->json
+               ? err_set(err, DIBS_INVALID, "%s: '--brief' goes with '--json'", cli->cmd->name)
+               : DIBS_OK;
+}
+
+static void text_or_null(struct jsonw *w, const char *key, const char *text)
+{
+    jsonw_key(w, key);
+    if (text[0])
+        jsonw_string(w, text);
+    else
+        jsonw_null(w);
+}
+
+void cli_claim_json(struct cli *cli, const dibs_claim *claim)
+{
+    struct jsonw *w = &cli->w;
+    char holder[256] = "";
+
+    if (!cli_has(cli, "brief")) {
+        wire_claim(w, claim, true);
+        return;
+    }
+    if (claim->holder != DIBS_HELD_BY_NOBODY)
+        cli_holder(claim, dibs_boot_ms(cli->handle), holder, sizeof holder);
+    jsonw_object(w);
+    jsonw_key_uint(w, "port", claim->port);
+    text_or_null(w, "name", claim->name);
+    text_or_null(w, "project", claim->project);
+    jsonw_key_string(w, "state", cli_state(claim));
+    text_or_null(w, "holder", holder);
+    jsonw_end_object(w);
+}
+
 dibs_status cli_print_claims(struct cli *cli, const dibs_claim *claims, size_t n, bool is_list, dibs_err *err)
 {
     if (is_list)
         cli_begin_list(cli);
     for (size_t i = 0; i < n; i++) {
         if (cli->json)
-            wire_claim(&cli->w, &claims[i], true);
+            cli_claim_json(cli, &claims[i]);
         else
             (void) printf("%u\n", claims[i].port);
     }

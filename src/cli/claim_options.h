@@ -26,6 +26,16 @@ dibs_status cli_one_of(const struct cli *cli, const char *const *names, const ch
         .words = "* localhost 127.0.0.1 ::1 0.0.0.0", .is_repeatable = true                    \
     }
 
+/* Rows of commands that print claims by cli_claim_json(). */
+#define CLI_BRIEF_OPT                                                                      \
+    {                                                                                      \
+        .name = "brief", .help = "with --json: only port, name, project, state and holder" \
+    }
+/* INVALID: --brief without --json. */
+dibs_status cli_check_brief(const struct cli *cli, dibs_err *err);
+/* Write a claim in JSON, whole or brief. */
+void cli_claim_json(struct cli *cli, const dibs_claim *claim);
+
 /* Read port, pool or ranges, and bindings; the rest of *out stays. `ranges` is storage. */
 dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_ranges *ranges, dibs_err *err);
 

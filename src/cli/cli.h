@@ -117,6 +117,11 @@ void cli_note(const struct cli *cli, const char *fmt, ...) DIBS_PRINTF(2, 3);
 void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size);
 /* Write the two largest units of a duration: "9m30s", "3d2h", "12s". */
 void cli_age(int64_t ms, char *out, size_t size);
+/* Write a time for people: "2026-01-31 12:00:00" in local time, with --utc "2026-01-31T12:00:00Z". */
+void cli_time(const struct cli *cli, int64_t wall_ms, char out[32]);
+/* Write a message of the library for people: its times by cli_time(), its uids with the user's name. `cli`
+ * NULL: local time. */
+const char *cli_for_people(const struct cli *cli, const char *text, char *out, size_t size);
 /* Write "alice (uid 1000)", or "uid 1000" for a user without a name. */
 enum { CLI_USER_BYTES = 96 };
 const char *cli_user(uint32_t uid, char out[CLI_USER_BYTES]);

@@ -49,12 +49,13 @@ const struct cli_opt cli_top_opts[] = {
 #define ROW_(option, summary, value, value_words) \
     { .name = (option), .arg = (value), .help = (summary), .words = (value_words) },
 
-enum { FIRST_SETTING = 3 };
+enum { FIRST_SETTING = 4 };
 
 const struct cli_opt cli_global_opts[] = {
     { .name = "json", .help = "answer in JSON; errors too, on standard error" },
     { .name = "quiet", .letter = 'q', .help = "no notes on standard error (errors and warnings stay)" },
     { .name = "help", .letter = 'h', .help = "show help" },
+    { .name = "utc", .help = "times for people in UTC instead of local time" },
 #define X(id, name, summary) ROW(name, summary, VALUE_##id)
     DIBS_SETTING_MAP(X)
 #undef X

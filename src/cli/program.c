@@ -176,12 +176,15 @@ static bool asks_for_json(int argc, char **argv)
 /* Print an error as one line on stderr: text for people, with --json an object. */
 static void report_error(const struct cli *cli, int exit_code, const dibs_err *err)
 {
+    char people[DIBS_ERR_MSG_MAX];
     char shown[DIBS_ERR_MSG_MAX];
     struct jsonw w;
 
     if (!cli->json) {
-        (void) fprintf(stderr, "dibs: %s\n",
-                       text_safe(err->msg[0] ? err->msg : dibs_status_text(err->code), shown, sizeof shown));
+        const char *text = err->msg[0] ? err->msg : dibs_status_text(err->code);
+
+        (void) cli_for_people(cli, text, people, sizeof people);
+        (void) fprintf(stderr, "dibs: %s\n", text_safe(people, shown, sizeof shown));
         return;
     }
     jsonw_begin(&w, stderr);

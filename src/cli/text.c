@@ -5,6 +5,7 @@
 #include <pwd.h>
 #include <stdarg.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -15,14 +16,17 @@
 
 #include "base/banned.h"
 
-static void say(const char *before, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
-static void say(const char *before, const char *fmt, va_list ap)
+static void say(const struct cli *cli, const char *before, const char *fmt, va_list ap)
+    __attribute__((format(printf, 3, 0)));
+static void say(const struct cli *cli, const char *before, const char *fmt, va_list ap)
 {
     char text[DIBS_ERR_MSG_MAX];
+    char people[DIBS_ERR_MSG_MAX];
     char shown[DIBS_ERR_MSG_MAX];
 
     (void) vsnprintf(text, sizeof text, fmt, ap);
-    (void) fprintf(stderr, "dibs: %s%s\n", before, text_safe(text, shown, sizeof shown));
+    (void) cli_for_people(cli, text, people, sizeof people);
+    (void) fprintf(stderr, "dibs: %s%s\n", before, text_safe(people, shown, sizeof shown));
 }
 
 void cli_note(const struct cli *cli, const char *fmt, ...)
@@ -32,7 +36,7 @@ void cli_note(const struct cli *cli, const char *fmt, ...)
     if (cli->quiet)
         return;
     va_start(ap, fmt);
-    say("", fmt, ap);
+    say(cli, "", fmt, ap);
     va_end(ap);
 }
 
@@ -41,7 +45,7 @@ void cli_warn(const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    say("warning: ", fmt, ap);
+    say(NULL, "warning: ", fmt, ap);
     va_end(ap);
 }
 
@@ -90,8 +94,8 @@ void cli_holder(const dibs_claim *claim, int64_t boot_ms, char *out, size_t size
     if (pod_words_owner(claim, out, size))
         return;
     if (claim->holder == DIBS_HELD_BY_PROCESS) {
-        (void) snprintf(out, size, "pid %d (%s)%s%s", claim->process.pid,
-                        claim->command[0] ? claim->command : "?", on, claim->node);
+        (void) snprintf(out, size, claim->command[0] ? "pid %d (%s)%s%s" : "pid %d%s%s%s", claim->process.pid,
+                        claim->command, on, claim->node);
     } else if (claim->holder == DIBS_HELD_BY_NOBODY) {
         (void) snprintf(out, size, "%s%s%s", claim->is_damaged ? "? (damaged record)" : "-", on, claim->node);
     } else if (claim->node[0] && !is_dead) { /* its end is in the time of that host's clock */
@@ -115,6 +119,70 @@ const char *cli_user(uint32_t uid, char out[CLI_USER_BYTES])
         (void) snprintf(out, CLI_USER_BYTES, "%.64s (uid %u)", found->pw_name, uid);
     else
         (void) snprintf(out, CLI_USER_BYTES, "uid %u", uid);
+    return out;
+}
+
+void cli_time(const struct cli *cli, int64_t wall_ms, char out[32])
+{
+    time_t seconds = (time_t) (wall_ms / 1000);
+    struct tm tm = { 0 };
+
+    clock_wall_format(wall_ms, out);
+    if (!(cli && cli_has(cli, "utc")) && out[0] != '-' && localtime_r(&seconds, &tm))
+        (void) strftime(out, 32, "%Y-%m-%d %H:%M:%S", &tm);
+}
+
+/* Read "2026-01-31T12:00:00Z" at the start of a text; 0: it is something else. */
+static int64_t time_at(const char *text)
+{
+    enum { BYTES = sizeof "2026-01-31T12:00:00Z" - 1 };
+    char copy[BYTES + 1] = "";
+
+    if (strnlen(text, BYTES) < BYTES || text[4] != '-' || text[BYTES - 1] != 'Z')
+        return 0;
+    memcpy(copy, text, BYTES);
+    return clock_wall_parse(copy);
+}
+
+/* Read "uid 1000" or "uid:1000" at the start of a text; return its length, 0: it is something else. */
+static size_t uid_at(const char *text, uint32_t *uid)
+{
+    size_t digits = strspn(text + strnlen(text, 4), "0123456789");
+    uint64_t value = 0;
+
+    if (strncmp(text, "uid", 3) != 0 || (text[3] != ' ' && text[3] != ':') || digits == 0 ||
+        !text_number(text + 4, digits, UINT32_MAX, &value) ||
+        (text[4 + digits] && !strchr(" ,;.:)'", text[4 + digits])))
+        return 0;
+    *uid = (uint32_t) value;
+    return 4 + digits;
+}
+
+const char *cli_for_people(const struct cli *cli, const char *text, char *out, size_t size)
+{
+    size_t used = 0;
+
+    for (const char *p = text; *p && used + 1 < size;) {
+        bool is_word = p == text || strchr(" (", p[-1]);
+        char user[CLI_USER_BYTES] = "";
+        char when[32] = "";
+        uint32_t uid = 0;
+        int64_t ms = is_word ? time_at(p) : 0;
+        size_t n = is_word ? uid_at(p, &uid) : 0;
+
+        if (ms > 0) {
+            cli_time(cli, ms, when);
+            n = sizeof "2026-01-31T12:00:00Z" - 1;
+        }
+        if (n > 0) {
+            (void) snprintf(out + used, size - used, "%s", ms > 0 ? when : cli_user(uid, user));
+            used += strlen(out + used);
+            p += n;
+        } else {
+            out[used++] = *p++;
+        }
+    }
+    out[used < size ? used : size - 1] = '\0';
     return out;
 }
 

@@ -278,6 +278,7 @@ static bool judge_one(void *ctx, const dibs_claim *claim)
     dibs_claim judged = *claim;
 
     (void) core_judge(l->core, l->call, NULL, &judged, NULL);
+    core_see_command(l->core, &judged);
     return l->fn(l->ctx, &judged);
 }
 

@@ -164,6 +164,9 @@ dibs_life core_judge(struct core *core, const struct call *call, struct core_soc
 /* The same for a claim whose holder is known to have ended. */
 dibs_life core_judge_without_holder(struct core *core, struct core_sockets *sockets, dibs_claim *claim,
                                     const char **why);
+/* Replace the recorded command of a living holder by the one that it runs now: `sh` may have executed
+ * another. */
+void core_see_command(struct core *core, dibs_claim *claim);
 /* Return ALIVE if a socket of the claim's user uses it, else DEAD; UNKNOWN: `why`. `sockets` may be NULL. */
 dibs_life core_socket_life(struct core *core, struct core_sockets *sockets, const dibs_claim *claim,
                            const char **why);

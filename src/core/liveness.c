@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "core/core.h"
 #include "host/kernel.h"
 #include "net/bindings.h"
@@ -138,4 +139,15 @@ dibs_life core_judge(struct core *core, const struct call *call, struct core_soc
         break;
     }
     return claim->life == DIBS_DEAD ? core_judge_without_holder(core, sockets, claim, why) : claim->life;
+}
+
+void core_see_command(struct core *core, dibs_claim *claim)
+{
+    struct process_facts now;
+
+    if (claim->holder != DIBS_HELD_BY_PROCESS || claim->life != DIBS_ALIVE || claim->is_orphan)
+        return;
+    pid_t pid = process_pid_here(&core->view, &claim->process);
+    if (pid > 0 && process_identify(&core->view, pid, &now, NULL) == DIBS_OK)
+        (void) text_copy(claim->command, sizeof claim->command, now.command);
 }

@@ -147,6 +147,7 @@ static void explain_claim(struct looking *l, dibs_claim *claim)
     dibs_life life = core_judge(l->core, l->call, NULL, claim, &why);
     bool is_conflict = is_in_the_way(l, claim->bindings, claim->n_bindings);
 
+    core_see_command(l->core, claim);
     core_describe(claim, who, sizeof who);
     if (!claim->is_exclusive)
         add_reason(l->report, DECLARED, "declared by %s, which takes this number without a claim", who);

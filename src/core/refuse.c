@@ -35,8 +35,8 @@ void core_describe(const dibs_claim *c, char *out, size_t size)
         return;
     }
     if (c->holder == DIBS_HELD_BY_PROCESS)
-        (void) snprintf(holder, sizeof holder, "pid %d (%s)", c->process.pid,
-                        text_safe(c->command[0] ? c->command : "?", command, sizeof command));
+        (void) snprintf(holder, sizeof holder, c->command[0] ? "pid %d (%s)" : "pid %d%s", c->process.pid,
+                        text_safe(c->command, command, sizeof command));
     else if (c->holder == DIBS_HELD_BY_LEASE)
         (void) snprintf(holder, sizeof holder, "a lease of %s", ttl);
     (void) snprintf(out, size, "%s%s%s, %s, %s, since %s", c->name[0] ? "'" : "unnamed", c->name,
@@ -97,6 +97,7 @@ static void describe_judged(struct core *core, const struct call *call, dibs_cla
     char who[512];
     dibs_life life = core_judge(core, call, NULL, b, &why);
 
+    core_see_command(core, b);
     core_describe(b, who, sizeof who);
     (void) snprintf(out, size, "%s%s%s%s", who, why[0] ? " (" : "",
                     life == DIBS_DEAD      ? "kept, its holder is dead: "
@@ -242,9 +243,13 @@ const char *core_owner_text(const dibs_socket *socket, char out[CORE_OWNER_TEXT]
 {
     char command[DIBS_COMMAND_MAX + 1];
 
-    (void) snprintf(out, CORE_OWNER_TEXT, "pid %d (%s), uid %u", socket->pid,
-                    text_safe(socket->command[0] ? socket->command : "?", command, sizeof command),
-                    socket->uid);
+    if (socket->pid == 0)
+        (void) snprintf(out, CORE_OWNER_TEXT, "a process that is not visible from here, uid %u", socket->uid);
+    else if (!socket->command[0])
+        (void) snprintf(out, CORE_OWNER_TEXT, "pid %d, uid %u", socket->pid, socket->uid);
+    else
+        (void) snprintf(out, CORE_OWNER_TEXT, "pid %d (%s), uid %u", socket->pid,
+                        text_safe(socket->command, command, sizeof command), socket->uid);
     return out;
 }
 

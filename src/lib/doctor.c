@@ -101,10 +101,11 @@ static void check_ledger(struct doctor *d, struct ledger *ledger)
         return;
     }
     doctor_say(d, health.is_sound ? DIBS_FINE : DIBS_PROBLEM, "ledger", "run 'dibs doctor --fix'",
-               "%s, version %d.%d, %s: %" PRIu64 " claims, %" PRIu64 " events, %" PRIu64 " names, %" PRIu64
+               "%s, version %d.%d, %s: %" PRIu64 " claim%s, %" PRIu64 " event%s, %" PRIu64 " name%s, %" PRIu64
                " KiB + %" PRIu64 " KiB log",
                health.path[0] ? health.path : d->settings->ledger, health.major, health.minor,
-               health.is_sound ? "sound" : health.detail, health.n_claims, health.n_events, health.n_names,
+               health.is_sound ? "sound" : health.detail, health.n_claims, TEXT_S(health.n_claims),
+               health.n_events, TEXT_S(health.n_events), health.n_names, TEXT_S(health.n_names),
                health.bytes / 1024, health.wal_bytes / 1024);
     if (health.path[0])
         doctor_say(
@@ -127,9 +128,10 @@ static void report_losses(struct doctor *d, const struct ledger_salvaged *salvag
         doctor_say(
             d, DIBS_PROBLEM, "ledger",
             "look for 'damaged record' in 'dibs ls --all', and release those that nobody uses",
-            "%s%zu claims expected: %zu read, %zu lost or damaged, whose ports are kept; names that were "
+            "%s%zu claim%s expected: %zu read, %zu lost or damaged, whose ports are kept; names that were "
             "left have theirs again",
-            least, salvaged->n_saved + salvaged->n_lost, salvaged->n_saved, salvaged->n_lost);
+            least, salvaged->n_saved + salvaged->n_lost, TEXT_S(salvaged->n_saved + salvaged->n_lost),
+            salvaged->n_saved, salvaged->n_lost);
     if (salvaged->n_pages_left < salvaged->n_pages)
         (void) snprintf(pages, sizeof pages, "; the file has %" PRId64 " of its %" PRId64 " pages",
                         salvaged->n_pages_left, salvaged->n_pages);
@@ -156,7 +158,8 @@ static bool salvage(struct doctor *d)
         return false;
     }
     doctor_say(d, DIBS_NOTE, "ledger", "look at it, then remove it",
-               "rebuilt with %zu claims; the damaged file is now %s", salvaged.n_saved, salvaged.aside);
+               "rebuilt with %zu claim%s; the damaged file is now %s", salvaged.n_saved,
+               TEXT_S(salvaged.n_saved), salvaged.aside);
     report_losses(d, &salvaged);
     return true;
 }
@@ -244,7 +247,8 @@ static void check_host(struct doctor *d)
                "make /proc/sys/net/ipv4/ip_local_port_range readable", "ephemeral range %u-%u (%s)",
                host->ephemeral.first, host->ephemeral.last,
                host->is_ephemeral_detected ? "detected" : "could not be read: Linux's default");
-    doctor_say(d, DIBS_FINE, "host", "", "%u ports reserved in ip_local_reserved_ports", reserved);
+    doctor_say(d, DIBS_FINE, "host", "", "%u port%s reserved in ip_local_reserved_ports", reserved,
+               TEXT_S(reserved));
     if (!host->has_ipv6)
         doctor_say(d, DIBS_NOTE, "host", "nothing: '*' and 'localhost' mean IPv4 alone here",
                    "this host has no IPv6");
@@ -345,16 +349,19 @@ static void check_claims(struct doctor *d)
         return;
     }
     doctor_say(d, DIBS_FINE, "claim", "",
-               "%zu claims: %zu of unknown state, %zu of dead holders, %zu orphans, %zu in disorder",
-               d->n_claims, d->n_unknown, d->n_dead, d->n_orphan, d->n_flawed);
+               "%zu claim%s: %zu of unknown state, %zu of dead holders, %zu orphan%s, %zu in disorder",
+               d->n_claims, TEXT_S(d->n_claims), d->n_unknown, d->n_dead, d->n_orphan, TEXT_S(d->n_orphan),
+               d->n_flawed);
     if (d->n_pods > 0)
         doctor_say(d, d->n_pending > 0 ? DIBS_NOTE : DIBS_FINE, "claim",
                    "nothing: 'dibs kube controller' confirms or ends them",
-                   "%zu claims are of pods and Services of Kubernetes, %zu of them pending", d->n_pods,
-                   d->n_pending);
+                   d->n_pods == 1 ? "%zu claim is of a pod or Service of Kubernetes, %zu of them pending"
+                                  : "%zu claims are of pods and Services of Kubernetes, %zu of them pending",
+                   d->n_pods, d->n_pending);
     if (d->n_dead > 0)
         doctor_say(d, DIBS_NOTE, "claim", "run 'dibs reap', or wait: they give way when their port is needed",
-                   "%zu claims have a dead holder", d->n_dead);
+                   d->n_dead == 1 ? "%zu claim has a dead holder" : "%zu claims have a dead holder",
+                   d->n_dead);
 }
 
 static void examine(struct doctor *d, bool is_salvaged)

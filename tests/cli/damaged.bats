@@ -103,7 +103,7 @@ shown_by_all() {
     prints "port $port: it is blocked by claim"
     try doctor --fix
     [ "$code" -eq 1 ]
-    prints '1 claims expected: 0 read, 1 lost or damaged'
+    prints '1 claim expected: 0 read, 1 lost or damaged'
     blocked "$port"
 }
 
@@ -161,7 +161,7 @@ shown_by_all() {
     chown 65534 "$T"/ledger.db*
     try doctor --fix
     [ "$code" -ne 0 ]
-    prints 'belongs to uid 65534: only that user may rebuild it'
+    prints 'belongs to nobody (uid 65534): only that user may rebuild it'
     [ "$(stat -c %u "$T/ledger.db")" -eq 65534 ]
     [ ! -e "$T/ledger.db.salvage" ]
 }
@@ -189,7 +189,7 @@ shown_by_all() {
     says 'dibs doctor --fix'
     try doctor --fix
     [ "$code" -eq 1 ]
-    prints '1 claims expected: 0 read, 1 lost or damaged'
+    prints '1 claim expected: 0 read, 1 lost or damaged'
     ok get web
     prints "$web"
     ok release web

@@ -54,7 +54,7 @@ two_projects() {
     cd "$T/shop"
     ok release web
     run script -qec "$DIBS ls" /dev/null </dev/null
-    assert_output_has "1 claim of other projects not shown; 'dibs ls --all' shows all"
+    assert_output_has "1 claim of another project not shown; 'dibs ls --all' shows all"
     mkdir -p "$T/empty/.git"
     cd "$T/empty"
     ok ls --pool default --proto udp --json
@@ -65,9 +65,9 @@ two_projects() {
     ok up
     cd "$T/empty"
     ok ls
-    says "1 claim of other projects not shown"
+    says "1 claim of another project not shown"
     cd "$T/blog"
     ok down
     run script -qec "$DIBS ls" /dev/null </dev/null
-    assert_output_has "no claims; 'dibs get NAME' and 'dibs run COMMAND' make one"
+    assert_output_has "no claims here; 'dibs up' claims the ports of the manifest"
 }

@@ -294,11 +294,11 @@ goes_on() {
     chown 1 dibs.yaml
     capture as_nobody "$DIBS" get cache
     [ "$code" -eq 0 ] || complain get
-    says 'belongs to uid 1'
+    says 'belongs to daemon (uid 1)'
     echo '{}' >dibs.json
     capture as_nobody "$DIBS" get cache
     [ "$code" -eq 0 ] || complain get
-    says 'belongs to uid 1'
+    says 'belongs to daemon (uid 1)'
     capture as_nobody "$DIBS" up
     [ "$code" -eq 7 ]
 }

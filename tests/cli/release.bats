@@ -242,8 +242,8 @@ has_a_claim() {
     as_nobody "$DIBS" claim --port 13163 --address 127.0.0.1
     as_uid 65533 "$DIBS" claim /theirs --port 13163 --address 127.0.0.2
     refused 2 release 13163
-    says uid:65533
-    says uid:65534
+    says "uid 65533"
+    says "uid 65534"
     says theirs
     [ "$(held)" -eq 2 ]
     ok claim /mine

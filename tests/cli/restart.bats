@@ -35,7 +35,7 @@ restarts() {
     local words
     for words in plan up; do
         ok "$words"
-        says "web/0: pid $COMMAND (sh) has to be restarted: $1"
+        says "web/0: pid $COMMAND (sleep) has to be restarted: $1"
         says '4 kept, 0 added, 0 moved, 0 dropped'
         not says 'does not know of port'
     done
@@ -152,7 +152,7 @@ calm() {
     run_role web/1
     manifest "${shared/env: G/env: H}"
     ok plan
-    says "web/1: pid $COMMAND (sh) has to be restarted: \$H is "
+    says "web/1: pid $COMMAND (sleep) has to be restarted: \$H is "
     ok up --json
     json '[(c["pod"], c["name"]) for c in d if c["needs_restart"]] == [("web/1", "project/web/1/-/g")]'
 }
@@ -169,7 +169,7 @@ calm() {
     ok up
     says 'web/0/http: the process that runs as web/0 does not know of port'
     ok up
-    says "web/0: pid $COMMAND (sh) has to be restarted: \$PORT is "
+    says "web/0: pid $COMMAND (sleep) has to be restarted: \$PORT is "
     says "(it has $own), \$API is "
 }
 
@@ -235,6 +235,6 @@ END
     sed -i 's/b\.p/b.q/' dibs.yaml
     ok up
     for i in '' .1; do
-        says "a/0/w$i: pid $(cat "up.$((${#i} > 0))") (sh) has to be restarted: \$X is $q (it has $p)"
+        says "a/0/w$i: pid $(cat "up.$((${#i} > 0))") (sleep) has to be restarted: \$X is $q (it has $p)"
     done
 }

@@ -22,7 +22,7 @@ both() {
         fi
         { echo "exit $code"; cat "$T/out"; echo "stderr:"; cat "$T/err"; } | sed -E \
             -e "s#$T/(ledger|direct)\.db#LEDGER#g" \
-            -e 's/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z/TIME/g' \
+            -e 's/[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:]{8}Z?/TIME/g' \
             -e 's/"(created|changed|time|until_boot|since)(_boot)?_ms":[0-9]+/"\1_ms":0/g' \
             -e 's/"token":"[^"]*"/"token":""/g' \
             -e 's/"actor_pid":[0-9]+/"actor_pid":0/g' \
@@ -213,7 +213,7 @@ END
 @test "doctor checks through the daemon, and shows the caller's principal" {
     serve_start
     DIBS_SOCKET=$SOCKET ok doctor
-    prints "$SOCKET answers, version $(dibs version | cut -d " " -f 2), pid $DAEMON: you are uid:$(id -u)"
+    prints "$SOCKET answers, version $(dibs version | cut -d " " -f 2), pid $DAEMON: you are $(id -un) (uid $(id -u))"
     prints 'claims: 0 of unknown state'
     [ "$(grep -c 'range = ' "$T/out")" -eq 1 ]
     DIBS_SOCKET=$T/no.sock try doctor --json

@@ -187,8 +187,10 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     dibs_ranges ranges = { .n = 0 };
     dibs_request like = { .mode = DIBS_RANDOM };
     dibs_batch batch = { .n = 1 };
-    dibs_status s = count_from(cli, &batch.n, err);
+    dibs_status s = cli_check_brief(cli, err);
 
+    if (!s)
+        s = count_from(cli, &batch.n, err);
     if (!s)
         s = request_from(cli, &like, &ranges, err);
     if (!s)
@@ -229,6 +231,7 @@ static const struct cli_opt opts[] = {
     { .name = "keep", .help = "held by nobody, until it is released" },
     { .name = "hosts", .arg = "A,B,C", .help = "one port that is free on all of them, kept on each" },
     { .name = "wait", .arg = "TIME", .help = "wait so long for a port that is held; then exit code 3" },
+    CLI_BRIEF_OPT,
     { .name = "dry-run", .help = "show what would be claimed, reserve nothing" },
     { 0 },
 };

@@ -113,6 +113,10 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     struct workload_need need;
     bool is_manifest = false;
     bool is_number = cli_port_digits(cli->argv[0]);
+    dibs_status s = cli_check_brief(cli, err);
+
+    if (s)
+        return s;
 
     for (size_t i = 0; shape[i] && !given; i++)
         given = cli_has(cli, shape[i]) ? shape[i] : NULL;
@@ -122,7 +126,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     if (is_number)
         return given ? err_set(err, DIBS_INVALID, "get: a port number has no '--%s'; give it a name", given)
                      : get_number(cli, err);
-    dibs_status s = cli_manifest_need(cli, cli->argv[0], &need, &is_manifest, err);
+    s = cli_manifest_need(cli, cli->argv[0], &need, &is_manifest, err);
     if (s || !is_manifest)
         return s ? s : get_name(cli, err);
     if (given)
@@ -138,6 +142,7 @@ static const struct cli_opt opts[] = {
     { .name = "existing", .help = "only a claim that exists, else exit code 5" },
     { .name = "create", .help = "also a name that the manifest does not have" },
     CLI_PROJECT_OPT,
+    CLI_BRIEF_OPT,
     { .name = "force", .help = "also a claim of another project" },
     { 0 },
 };

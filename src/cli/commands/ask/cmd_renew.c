@@ -13,8 +13,10 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     dibs_heir heir = { .holder = DIBS_HELD_BY_NOBODY };
     dibs_claim claim = { 0 };
     bool is_given = false;
-    dibs_status s = cli_heir_from(cli, &heir, &is_given, err);
+    dibs_status s = cli_check_brief(cli, err);
 
+    if (!s)
+        s = cli_heir_from(cli, &heir, &is_given, err);
     if (!s && !is_given && !is_renew)
         s = err_set(err, DIBS_INVALID, "transfer: name the new holder: --pid PID, --ttl TIME or --keep");
     if (!s)
@@ -32,6 +34,7 @@ static const struct cli_opt renew_opts[] = {
     { .name = "ttl", .arg = "TIME", .help = "from now on; the default is the length it had" },
     { .name = "token", .arg = "TOKEN", .help = "the claim with this token, and no later one" },
     CLI_PROJECT_OPT,
+    CLI_BRIEF_OPT,
     { .name = "force", .help = "also a claim of another project" },
     { 0 },
 };
@@ -57,6 +60,7 @@ static const struct cli_opt transfer_opts[] = {
     { .name = "keep", .help = "to nobody: it stays until it is released" },
     { .name = "token", .arg = "TOKEN", .help = "the claim with this token, and no later one" },
     CLI_PROJECT_OPT,
+    CLI_BRIEF_OPT,
     { .name = "force", .help = "also a claim of another project" },
     { 0 },
 };

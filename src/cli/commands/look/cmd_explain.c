@@ -8,9 +8,10 @@
 
 #include "base/banned.h"
 
-static void print_text(const dibs_port_report *report, uint16_t port)
+static void print_text(const struct cli *cli, const dibs_port_report *report, uint16_t port)
 {
     char text[DIBS_ERR_MSG_MAX] = "";
+    char people[DIBS_ERR_MSG_MAX] = "";
     char advice[DIBS_ERR_MSG_MAX] = "";
 
     (void) printf("port %u ", port);
@@ -20,7 +21,7 @@ static void print_text(const dibs_port_report *report, uint16_t port)
         const dibs_reason *reason = &report->reasons[i];
 
         (void) printf("  %s: %s", words_at(&words_reason, reason->kind),
-                      text_safe(reason->text, text, sizeof text));
+                      text_safe(cli_for_people(cli, reason->text, people, sizeof people), text, sizeof text));
         if (reason->advice[0])
             (void) printf(" -> %s", text_safe(reason->advice, advice, sizeof advice));
         (void) printf("\n");
@@ -42,7 +43,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     if (cli->json)
         wire_report(&cli->w, question.port, report);
     else
-        print_text(report, question.port);
+        print_text(cli, report, question.port);
     if (report->is_cut)
         cli_note(cli, "there are more claims or sockets of port %u than were looked at", question.port);
     return DIBS_OK;

@@ -83,7 +83,7 @@ static void protos_text(uint8_t protos, char out[16])
     }
 }
 
-static dibs_status print_table(const struct history *h, dibs_err *err)
+static dibs_status print_table(const struct cli *cli, const struct history *h, dibs_err *err)
 {
     static const struct cli_column columns[] = {
         { .title = "SEQ", .rank = 3 },
@@ -96,13 +96,16 @@ static dibs_status print_table(const struct history *h, dibs_err *err)
     };
     struct cli_table table = { 0 };
 
+    char user[CLI_USER_BYTES];
+    char actor[CLI_USER_BYTES + 24];
+
     cli_table_begin(&table, columns, 7);
     for (size_t i = 0; i < h->n; i++) {
         const dibs_event *event = event_at(h, i);
         char text[64] = "";
 
         cli_table_number(&table, event->seq);
-        clock_wall_format(event->time_ms, text);
+        cli_time(cli, event->time_ms, text);
         cli_table_cell(&table, text);
         cli_table_cell(&table, dibs_event_kind_text(event->kind));
         if (event->port)
@@ -112,8 +115,8 @@ static dibs_status print_table(const struct history *h, dibs_err *err)
         protos_text(event->protos, text);
         cli_table_cell(&table, text);
         cli_table_cell(&table, event->name);
-        (void) snprintf(text, sizeof text, "uid %u pid %d", event->actor_uid, event->actor_pid);
-        cli_table_cell(&table, text);
+        (void) snprintf(actor, sizeof actor, "%s pid %d", cli_user(event->actor_uid, user), event->actor_pid);
+        cli_table_cell(&table, actor);
     }
     dibs_status status = cli_table_print(&table, stdout, err);
 
@@ -162,7 +165,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     if (h.is_failed)
         return err_set(err, DIBS_FAILURE, "out of memory");
     if (!cli->json)
-        return print_table(&h, err);
+        return print_table(cli, &h, err);
     cli_begin_list(cli);
     for (size_t i = 0; i < h.n; i++)
         wire_event(&cli->w, event_at(&h, i));

@@ -8,7 +8,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "cli/cli.h"
+#include "cli/claim_options.h"
 #include "cli/listener.h"
 #include "cli/text_table.h"
 #include "net/proto.h"
@@ -29,6 +29,7 @@ struct listing {
     const char *mine;                    /* principal whose claims are shown; NULL: all users' */
     const dibs_project *project;         /* whose claims are shown; NULL: all projects' */
     size_t n_shown, n_users, n_projects; /* shown; hidden: of other users, and of other projects */
+    bool is_full;                        /* a full name asks across projects */
     bool is_audit, is_names;
     int64_t boot_ms;
     struct cli_table table;
@@ -128,7 +129,7 @@ static void claim_row(struct listing *l, const dibs_claim *claim)
     cli_table_cell(&l->table, text);
     cli_table_cell(&l->table, cli_state(claim));
     cli_table_cell(&l->table, wire_hold_text(claim));
-    clock_wall_format(claim->created_ms, text);
+    cli_time(l->cli, claim->created_ms, text);
     cli_table_cell(&l->table, text);
     cli_table_cell(&l->table, claim->pool);
     if (l->is_audit)
@@ -139,10 +140,13 @@ static void claim_json(struct listing *l, const dibs_claim *claim)
 {
     struct jsonw *w = &l->cli->w;
 
+    if (!l->is_audit || cli_has(l->cli, "brief")) {
+        cli_claim_json(l->cli, claim);
+        return;
+    }
     jsonw_object(w);
     wire_claim_members(w, claim, true);
-    if (l->is_audit)
-        cli_write_sockets(w, &l->scratch->report, claim, 1);
+    cli_write_sockets(w, &l->scratch->report, claim, 1);
     jsonw_end_object(w);
 }
 
@@ -313,7 +317,7 @@ static dibs_status print_all(struct listing *l, dibs_err *err)
 }
 
 static dibs_status filter_from(struct cli *cli, dibs_filter *filter, char name[DIBS_NAME_MAX + 1],
-                               dibs_err *err)
+                               bool *is_full, dibs_err *err)
 {
     const char *proto = cli_value(cli, "proto");
     const char *port = cli_value(cli, "port");
@@ -331,6 +335,7 @@ static dibs_status filter_from(struct cli *cli, dibs_filter *filter, char name[D
     if (status != DIBS_OK)
         return status;
     if (which.name) {
+        *is_full = cli->argv[0][0] == '/' || (cli->project.dir[0] && !which.project);
         filter->name_prefix = name;
         return dibs_name_locate(cli->handle, name, which.project, name, err);
     }
@@ -351,19 +356,23 @@ static void note_hidden(const struct listing *l)
     if (l->n_projects > 0 && l->n_users > 0)
         (void) snprintf(others, sizeof others, "other projects and %zu of other users", l->n_users);
     else if (l->n_projects > 0)
-        (void) text_copy(others, sizeof others, "other projects");
+        (void) text_copy(others, sizeof others, n == 1 ? "another project" : "other projects");
+    else if (n == 1)
+        (void) text_copy(others, sizeof others, "another user");
     if (n > 0)
         cli_note(l->cli, "%zu claim%s of %s not shown; 'dibs ls --all' shows all",
                  l->n_projects > 0 ? l->n_projects : l->n_users, n == 1 ? "" : "s", others);
-    else if (l->n_shown == 0 && isatty(STDERR_FILENO))
-        cli_note(l->cli, "no claims; 'dibs get NAME' and 'dibs run COMMAND' make one");
+    if (l->n_shown == 0 && isatty(STDERR_FILENO))
+        cli_note(l->cli, l->cli->manifest
+                             ? "no claims here; 'dibs up' claims the ports of the manifest"
+                             : "no claims here; 'dibs get NAME' and 'dibs run COMMAND' make one");
 }
 
-/* Select the project that the caller is in, unless a port or an absolute name asks across projects. */
+/* Select the project that the caller is in, unless a port or a full name asks across projects. */
 static void select_project(struct listing *l)
 {
     struct cli *cli = l->cli;
-    bool is_asked = l->filter.port || (cli->argc && cli->argv[0][0] == '/');
+    bool is_asked = l->filter.port || l->is_full;
 
     /* A directory that is gone, or whose path is too long, is no project. */
     if (!cli_has(cli, "all") && !is_asked && cli_project(cli, NULL) == DIBS_OK && cli->project.is_marked)
@@ -378,7 +387,10 @@ static dibs_status run(struct cli *cli, dibs_err *err)
                          .is_names = cli_has(cli, "names"),
                          .boot_ms = dibs_boot_ms(cli->handle) };
     char name[DIBS_NAME_MAX + 1] = "";
-    dibs_status status = filter_from(cli, &l.filter, name, err);
+    dibs_status status = cli_check_brief(cli, err);
+
+    if (status == DIBS_OK)
+        status = filter_from(cli, &l.filter, name, &l.is_full, err);
 
     if (status != DIBS_OK)
         return status;
@@ -406,6 +418,7 @@ static const struct cli_opt opts[] = {
     { .name = "proto", .arg = "PROTO", .help = "only claims with this protocol", .words = PROTO_WORDS },
     { .name = "port", .arg = "PORT", .help = "only claims of this port" },
     { .name = "names", .help = "only the names, one a line" },
+    CLI_BRIEF_OPT,
     { 0 },
 };
 

@@ -13,7 +13,7 @@
 
 #define TEXT 2048
 
-static void print_claim(const dibs_claim *claim, int64_t boot_ms)
+static void print_claim(const struct cli *cli, const dibs_claim *claim, int64_t boot_ms)
 {
     char bindings[TEXT] = "";
     char safe_name[TEXT] = "";
@@ -21,16 +21,18 @@ static void print_claim(const dibs_claim *claim, int64_t boot_ms)
     char safe_holder[TEXT] = "";
     char since[32] = "";
     char project[TEXT] = "";
+    char name[CLI_USER_BYTES] = "";
     char user[128] = "";
     char as[32] = "";
 
     cli_bindings(claim, bindings, sizeof bindings);
     cli_holder(claim, boot_ms, holder, sizeof holder);
-    clock_wall_format(claim->created_ms, since);
+    cli_time(cli, claim->created_ms, since);
     bool is_pods = pod_words_owner(claim, holder, sizeof holder);
-    if (!is_pods) /* of a pod's claim they are those of the webhook that wrote it */
-        (void) snprintf(user, sizeof user, ", uid %u%s%s", claim->uid, claim->node[0] ? " of host " : "",
-                        claim->node);
+    if (!is_pods && claim->node[0])
+        (void) snprintf(user, sizeof user, ", uid %u of host %s", claim->uid, claim->node);
+    else if (!is_pods) /* of a pod's claim it is that of the webhook that wrote it */
+        (void) snprintf(user, sizeof user, ", %s", cli_user(claim->uid, name));
     if (claim->as_port)
         (void) snprintf(as, sizeof as, ", used as %u", claim->as_port);
     (void) printf("claim   %s  %s  held by %s, %s%s%s%s, hold %s%s%s%s, since %s%s%s\n", bindings,
@@ -50,11 +52,12 @@ static void print_socket(const dibs_socket *socket, const char *relation)
     char address[CLI_ADDRESS_BYTES] = "";
     char owner[TEXT] = "";
     char safe[TEXT] = "";
+    char user[CLI_USER_BYTES] = "";
 
     cli_address(&socket->address, address);
     cli_socket_owner(socket, owner, sizeof owner);
-    (void) printf("socket  %s %s:%u  %s, uid %u: ", dibs_proto_text(socket->proto), address, socket->port,
-                  text_safe(owner, safe, sizeof safe), socket->uid);
+    (void) printf("socket  %s %s:%u  %s, %s: ", dibs_proto_text(socket->proto), address, socket->port,
+                  text_safe(owner, safe, sizeof safe), cli_user(socket->uid, user));
     (void) terminal_print_word(stdout, relation);
     (void) fputs(socket->serves ? "\n" : ", does not listen\n", stdout);
 }
@@ -73,7 +76,7 @@ static void print_report(const struct cli *cli, const dibs_port_report *report,
                          const dibs_port_question *question)
 {
     for (size_t i = 0; i < report->n_claims; i++)
-        print_claim(&report->claims[i], dibs_boot_ms(cli->handle));
+        print_claim(cli, &report->claims[i], dibs_boot_ms(cli->handle));
     for (size_t i = 0; i < report->n_sockets; i++)
         print_socket(&report->sockets[i],
                      cli_socket_relation(&report->sockets[i], report->claims, report->n_claims));

@@ -27,6 +27,7 @@ static bool print_finding(void *ctx, const dibs_finding *finding)
 {
     struct visit *v = ctx;
     char text[DIBS_ERR_MSG_MAX] = "";
+    char people[DIBS_ERR_MSG_MAX] = "";
     char topic[sizeof v->topic] = "";
 
     v->n_problems += finding->severity == DIBS_PROBLEM;
@@ -41,7 +42,8 @@ static bool print_finding(void *ctx, const dibs_finding *finding)
     (void) fputs("  ", stdout);
     size_t width = terminal_print_word(stdout, marks[finding->severity]);
 
-    (void) printf("%*s%s\n", (int) (6 - width), "", text_safe(finding->text, text, sizeof text));
+    (void) printf("%*s%s\n", (int) (6 - width), "",
+                  text_safe(cli_for_people(v->cli, finding->text, people, sizeof people), text, sizeof text));
     if (finding->advice[0])
         (void) printf("        -> %s\n", text_safe(finding->advice, text, sizeof text));
     return true;
