@@ -15,16 +15,22 @@ enum {
     QUICK_STRETCHES = 8, /* length of the walk for `enough` ports before all ports are searched */
 };
 
+bool candidate_is_specific(const dibs_binding *bindings, size_t n)
+{
+    bool is_specific = true;
+
+    for (size_t i = 0; i < n; i++) /* 0.0.0.0 leaves the IPv6 addresses of the port free */
+        is_specific =
+            is_specific && !(bindings[i].address.len == 16 && dibs_address_is_wildcard(&bindings[i].address));
+    return is_specific;
+}
+
 struct candidate_kind candidate_kind_of(const dibs_claim *claim)
 {
-    struct candidate_kind kind = { .is_specific = true };
+    struct candidate_kind kind = { .is_specific = candidate_is_specific(claim->bindings, claim->n_bindings) };
 
-    for (size_t i = 0; i < claim->n_bindings; i++) {
+    for (size_t i = 0; i < claim->n_bindings; i++)
         kind.protos |= (uint8_t) (1u << claim->bindings[i].proto);
-        /* 0.0.0.0 leaves the IPv6 addresses of the port free. */
-        kind.is_specific = kind.is_specific && !(claim->bindings[i].address.len == 16 &&
-                                                 dibs_address_is_wildcard(&claim->bindings[i].address));
-    }
     return kind;
 }
 

@@ -22,6 +22,9 @@ struct candidate_source {
     struct portbits choosable;  /* ports that dynamic choice may take */
 };
 
+/* Return whether the bindings leave addresses of their port to other claims: dynamic choice then takes ports
+ * that have claims on other addresses, last of all. */
+bool candidate_is_specific(const dibs_binding *bindings, size_t n);
 struct candidate_kind candidate_kind_of(const dibs_claim *claim);
 /* Return how a request sees a pool, from the cache if possible. The core owns it. NULL: out of memory. */
 const struct candidate_source *candidate_source(struct core *core, const struct call *call,

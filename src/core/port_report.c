@@ -9,6 +9,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "core/candidate.h"
 #include "core/core.h"
 #include "host/kernel.h"
 #include "net/bindings.h"
@@ -57,6 +58,7 @@ enum rule {
     DEAD,
     HELD,
     HELD_BESIDE,
+    BESIDE, /* a claim of another address, held or declared, when the request is for some addresses only */
     FOREIGN,
     EPHEMERAL,
     EPHEMERAL_ALLOWED,
@@ -78,6 +80,7 @@ static const struct {
     [DEAD] = { DIBS_WHY_CLAIMED, false, false, "claim it: a dead holder gives way" },
     [HELD] = { DIBS_WHY_CLAIMED, true, true, "wait for its end, ask its holder, or take another port" },
     [HELD_BESIDE] = { DIBS_WHY_CLAIMED, false, true, "claim it by number on your own address" },
+    [BESIDE] = { DIBS_WHY_CLAIMED, false, false, "nothing: your own address is free" },
     [FOREIGN] = { DIBS_WHY_FOREIGN, true, true,
                   "stop that process, or take another port; 'dibs repair' records it" },
     [EPHEMERAL] = { DIBS_WHY_EPHEMERAL, false, true,
@@ -149,7 +152,10 @@ static void explain_claim(struct looking *l, dibs_claim *claim)
 
     core_see_command(l->core, claim);
     core_describe(claim, who, sizeof who);
-    if (!claim->is_exclusive)
+    if (!is_conflict && candidate_is_specific(l->bindings, l->n_bindings))
+        add_reason(l->report, BESIDE, "another address of it is %s by %s: dynamic choice takes it last",
+                   claim->is_exclusive ? "held" : "declared", who);
+    else if (!claim->is_exclusive)
         add_reason(l->report, DECLARED, "declared by %s, which takes this number without a claim", who);
     else if (is_conflict && life == DIBS_DEAD && !claim->is_kept)
         add_reason(l->report, DEAD, "was held by %s, which is dead (%s)", who, why);

@@ -184,6 +184,22 @@ is_not_alive() {
     done
 }
 
+@test "explain says when dynamic choice takes a port that has claims of other addresses" {
+    ok claim a --port 13295 --address 127.0.0.1 --keep
+    ok claim b --declare 13296 --address 127.0.0.1 --keep
+    for port in 13295 13296; do
+        ok explain "$port" --range 13295-13296 --address 127.0.0.2 --json
+        json 'd["can_choose"] and "takes it last" in d["reasons"][0]["text"]'
+        ok claim --range "$port" --address 127.0.0.2 --dry-run
+        ok explain "$port" --range 13295-13296 --address :: --json
+        json 'not d["can_choose"]'
+        refused 4 claim --range "$port" --address ::
+    done
+    ok explain 13296 --range 13295-13296 --address 127.0.0.1 --json
+    json 'd["can_claim"] and not d["can_choose"] and d["reasons"][0]["kind"] == "declared"'
+    refused 4 claim --range 13296 --address 127.0.0.1
+}
+
 @test "of many claims on one port explain shows the one that stands in the way" {
     for n in {1..18}; do ok claim --port 13299 --address 127.0.1."$n" --keep; done
     ok explain 13299 --address 127.0.1.18 --json
