@@ -119,13 +119,13 @@ static int exec_part(void *ctx, const uint16_t *ports)
 static dibs_status start_part(struct processes *all, size_t i, dibs_err *err)
 {
     struct part *part = &all->parts[i];
-    struct child_plan plan = { .name = launch_name(&part->launch),
-                               .n_ports = part->launch.n,
-                               .exec = exec_part,
-                               .ctx = part,
-                               .others = all->children,
-                               .n_others = i,
-                               .as = all->cli->as };
+    struct child_options options = { .name = launch_name(&part->launch),
+                                     .n_ports = part->launch.n,
+                                     .exec = exec_part,
+                                     .ctx = part,
+                                     .others = all->children,
+                                     .n_others = i,
+                                     .as = all->cli->as };
 
     for (int s = 0; s < STREAMS; s++) {
         int ends[2] = { -1, -1 };
@@ -136,7 +136,7 @@ static dibs_status start_part(struct processes *all, size_t i, dibs_err *err)
         part->write_end[s] = ends[1];
         (void) fcntl(ends[0], F_SETFL, O_NONBLOCK);
     }
-    dibs_status s = child_start(&plan, &all->signals, &part->child, err);
+    dibs_status s = child_start(&options, &all->signals, &part->child, err);
     if (s)
         return s;
     all->children[i] = part->child;

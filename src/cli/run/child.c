@@ -40,23 +40,23 @@ static bool read_all(int fd, void *to, size_t size)
 /* In the child: wait for the ports, then execute the command. Without ports dibs has failed or died, and
  * nothing must run. If exec fails, wait until dibs has released the claims: for the daemon a process that
  * ends is one that has run. */
-static _Noreturn void wait_and_exec(const struct child_plan *plan, int go, int outcome,
+static _Noreturn void wait_and_exec(const struct child_options *options, int go, int outcome,
                                     const struct child_signals *before)
 {
-    uint16_t *ports = calloc(plan->n_ports, sizeof *ports);
+    uint16_t *ports = calloc(options->n_ports, sizeof *ports);
     int failed = ENOMEM;
 
-    if (plan->take) { /* the numbers that the sockets will have must be free */
+    if (options->take) { /* the numbers that the sockets will have must be free */
         go = fcntl(go, F_DUPFD_CLOEXEC, CHILD_FDS_MAX);
         outcome = fcntl(outcome, F_DUPFD_CLOEXEC, CHILD_FDS_MAX);
     }
-    if (ports && !read_all(go, ports, plan->n_ports * sizeof *ports))
+    if (ports && !read_all(go, ports, options->n_ports * sizeof *ports))
         _exit(1);
     child_restore(before);
     if (ports)
-        failed = plan->take ? plan->take(plan->ctx, go) : 0;
+        failed = options->take ? options->take(options->ctx, go) : 0;
     if (ports && !failed)
-        failed = plan->exec(plan->ctx, ports);
+        failed = options->exec(options->ctx, ports);
     (void) cli_write_all(outcome, &failed, sizeof failed);
     (void) kill(getppid(), SIGCHLD); /* child_wait() waits for it */
     (void) read_all(go, &failed, 1);
@@ -98,8 +98,8 @@ static pid_t fork_as(const char *name)
     return pid;
 }
 
-dibs_status child_start(const struct child_plan *plan, const struct child_signals *signals, struct child *out,
-                        dibs_err *err)
+dibs_status child_start(const struct child_options *options, const struct child_signals *signals,
+                        struct child *out, dibs_err *err)
 {
     struct child child = { .go = -1, .outcome = -1 };
     int go[2] = { -1, -1 };
@@ -107,7 +107,7 @@ dibs_status child_start(const struct child_plan *plan, const struct child_signal
 
     /* Sockets can be sent over a socket only. Its ends are as those of a pipe: dibs writes, the child reads.
      */
-    if (plan->take ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) : pipe2(go, O_CLOEXEC))
+    if (options->take ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) : pipe2(go, O_CLOEXEC))
         return err_os(err, DIBS_FAILURE, errno, "run: cannot make a pipe");
     AUTO(fd_auto) int go_in = go[0];
     AUTO(fd_auto) int go_out = go[1];
@@ -115,27 +115,27 @@ dibs_status child_start(const struct child_plan *plan, const struct child_signal
         return err_os(err, DIBS_FAILURE, errno, "run: cannot make a pipe");
     AUTO(fd_auto) int outcome_in = outcome[0];
     AUTO(fd_auto) int outcome_out = outcome[1];
-    dibs_status s = plan->as ? run_as_before(plan->as, err) : DIBS_OK;
+    dibs_status s = options->as ? run_as_before(options->as, err) : DIBS_OK;
     if (s)
         return s;
-    child.pid = fork_as(plan->name);
+    child.pid = fork_as(options->name);
     if (child.pid < 0)
         return err_os(err, DIBS_FAILURE, errno, "run: cannot start a process");
     if (!child.pid) {
         (void) close(fd_take(&go_out)); /* otherwise dibs would never see end-of-file */
         (void) close(fd_take(&outcome_in));
-        for (size_t i = 0; i < plan->n_others; i++) {
-            (void) close(plan->others[i].go);
-            (void) close(plan->others[i].outcome);
+        for (size_t i = 0; i < options->n_others; i++) {
+            (void) close(options->others[i].go);
+            (void) close(options->others[i].outcome);
         }
-        if (plan->as)
-            run_as_enter(plan->as);
-        wait_and_exec(plan, go_in, outcome_out, signals);
+        if (options->as)
+            run_as_enter(options->as);
+        wait_and_exec(options, go_in, outcome_out, signals);
     }
     child.go = fd_take(&go_out);
     child.outcome = fd_take(&outcome_in);
-    if (plan->as)
-        s = run_as_meet(plan->as, child.pid, err);
+    if (options->as)
+        s = run_as_meet(options->as, child.pid, err);
     if (s)
         child_cancel(&child);
     else

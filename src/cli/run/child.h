@@ -22,7 +22,7 @@ enum { CHILD_FDS_MAX = 96 };
 
 struct child;
 struct run_as;
-struct child_plan {
+struct child_options {
     const char *name; /* process name while it waits */
     size_t n_ports;
     /* In the child: execute the command. Returns errno only on failure. */
@@ -48,8 +48,8 @@ struct child {
 dibs_status child_prepare(struct child_signals *out, dibs_err *err);
 /* In a new process: undo it. Pending signals are delivered here. */
 void child_restore(const struct child_signals *before);
-dibs_status child_start(const struct child_plan *plan, const struct child_signals *signals, struct child *out,
-                        dibs_err *err);
+dibs_status child_start(const struct child_options *options, const struct child_signals *signals,
+                        struct child *out, dibs_err *err);
 /* Send the child its ports. child_wait() notices a child that is gone already. */
 void child_go(struct child *child, const uint16_t *ports, size_t n);
 /* End the child without executing the command. */

@@ -111,7 +111,7 @@ static dibs_status as_from(struct command *command, size_t i, const char *text, 
     return s;
 }
 
-static dibs_status plan(struct command *command, dibs_err *err)
+static dibs_status plan_ports(struct command *command, dibs_err *err)
 {
     dibs_request like = { .holder = DIBS_HELD_BY_PROCESS, .keep = cli_has(command->claims.cli, "keep") };
     dibs_status s = cli_request_from(command->claims.cli, &like, &command->ranges, err);
@@ -227,7 +227,7 @@ dibs_status run_command(struct cli *cli, dibs_err *err)
 
     if (!wants || !requests || !claims || !as)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    dibs_status s = plan(&command, err);
+    dibs_status s = plan_ports(&command, err);
     launch.name_of = passes(&command) ? name_of : NULL;
     dibs_close(cli->handle); /* a full name was looked up: the ledger must not be open in the child */
     cli->handle = NULL;

@@ -237,12 +237,12 @@ dibs_status launch_run(struct launch *launch, const struct launch_claims *claims
     AUTO(free_auto) uint16_t *ports = calloc(launch->n + 1, sizeof *ports);
     struct child child = { .pid = 0, .go = -1, .outcome = -1 };
     struct child_signals signals;
-    struct child_plan plan = { .name = launch_name(launch),
-                               .n_ports = launch->n,
-                               .exec = launch_exec,
-                               .take = launch->name_of ? take_sockets : NULL,
-                               .ctx = launch,
-                               .as = claims->cli->as };
+    struct child_options options = { .name = launch_name(launch),
+                                     .n_ports = launch->n,
+                                     .exec = launch_exec,
+                                     .take = launch->name_of ? take_sockets : NULL,
+                                     .ctx = launch,
+                                     .as = claims->cli->as };
     AUTO(pass_close) struct pass pass = { .n = 0 };
     int failed = 0;
 
@@ -251,7 +251,7 @@ dibs_status launch_run(struct launch *launch, const struct launch_claims *claims
     dibs_status s = child_prepare(&signals, err);
     /* Fork before the ledger is open: SQLite's connections do not survive a fork. */
     if (!s)
-        s = child_start(&plan, &signals, &child, err);
+        s = child_start(&options, &signals, &child, err);
     if (!s)
         s = claim_and_bind(launch, claims, child.pid, &pass, err);
     if (s) {
