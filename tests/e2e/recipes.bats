@@ -96,6 +96,7 @@ test("the server answers", async () => {
     const server = createServer((request, response) => response.end("hello")).listen(port());
     const answer = await fetch(`http://localhost:${server.address().port}/`);
     appendFileSync("ports", `${server.address().port} ${await answer.text()}\n`);
+    server.closeAllConnections();
     server.close();
 });
 JS
