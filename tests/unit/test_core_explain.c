@@ -100,7 +100,7 @@ static void reserved_ports_are_withheld_from_choice_and_explained(void **state)
     assert_int_equal(child_write_file("/proc/sys/net/ipv4/ip_local_reserved_ports", "\n"), 0);
 }
 
-static void another_address_of_the_port_blocks_choice_alone(void **state)
+static void a_port_with_a_claim_of_another_address_is_chosen_last(void **state)
 {
     struct engine *e = *state;
     dibs_request asked = e_request(NULL, "127.0.0.2");
@@ -109,10 +109,15 @@ static void another_address_of_the_port_blocks_choice_alone(void **state)
     (void) e_port(e, e_other(e), "127.0.0.1", 26001);
     const dibs_port_report *report = explain(e, 26001, &asked);
     assert_true(report->can_claim);
+    assert_true(report->can_choose);
+    assert_non_null(strstr(report->reasons[0].text, "takes it last"));
+    const dibs_ranges two = { .item = { { 26001, 26002 } }, .n = 1 };
+    asked.ranges = &two;
+    assert_int_equal(e_must(e, e->core, &asked).port, 26002);
+    assert_int_equal(e_must(e, e->core, &asked).port, 26001);
+    report = explain(e, 26001, NULL); /* on every address */
+    assert_false(report->can_claim);
     assert_false(report->can_choose);
-    asked.port = 26001;
-    asked.mode = DIBS_REQUIRED;
-    (void) e_must(e, e->core, &asked);
 }
 
 static void a_dead_holder_is_explained_and_does_not_block(void **state)
@@ -307,7 +312,7 @@ int main(void)
         E_TEST(every_reason_is_given_and_says_what_it_blocks),
         E_TEST(D1_the_source_of_the_ephemeral_range_is_reported),
         E_TEST(reserved_ports_are_withheld_from_choice_and_explained),
-        E_TEST(another_address_of_the_port_blocks_choice_alone),
+        E_TEST(a_port_with_a_claim_of_another_address_is_chosen_last),
         E_TEST(a_dead_holder_is_explained_and_does_not_block),
         E_TEST(a_holder_that_listens_is_asserted_and_nobody_or_a_stranger_is_not),
         E_TEST(K8_W13_usage_is_right_from_the_start_by_kind_and_after_every_step),
