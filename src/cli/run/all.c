@@ -82,7 +82,9 @@ static dibs_status add_part(struct processes *all, size_t i, dibs_err *err)
     pod_title(&all->pods.all[i].pod, part->title, sizeof part->title);
     if ((int) strlen(part->title) > all->width)
         all->width = (int) strlen(part->title);
-    return pod_launch(&all->pods.all[i], &part->launch, err);
+    dibs_status s = pod_launch(&all->pods.all[i], &part->launch, err);
+    part->launch.is_confined = i == 0 ? launch_may_confine(all->cli) : all->parts[0].launch.is_confined;
+    return s;
 }
 
 static dibs_status find_parts(struct processes *all, dibs_err *err)

@@ -228,6 +228,7 @@ dibs_status run_command(struct cli *cli, dibs_err *err)
     if (!wants || !requests || !claims || !as)
         return err_set(err, DIBS_FAILURE, "out of memory");
     dibs_status s = plan_ports(&command, err);
+    launch.is_confined = launch_may_confine(cli);
     launch.name_of = passes(&command) ? name_of : NULL;
     dibs_close(cli->handle); /* a full name was looked up: the ledger must not be open in the child */
     cli->handle = NULL;

@@ -12,6 +12,7 @@
 #include "cli/claim_options.h"
 #include "cli/listener.h"
 #include "cli/run/pass.h"
+#include "hold/confine.h"
 
 #include "base/banned.h"
 
@@ -60,6 +61,32 @@ uint16_t launch_inside(const struct launch *launch, size_t i, uint16_t port)
     return launch->as && launch->as[i].inside ? launch->as[i].inside : port;
 }
 
+/* Let the kernel refuse all other TCP ports. The ports are those outside: with --as dibs binds for the
+ * command. */
+static int confine(const struct launch *launch, const uint16_t *ports)
+{
+    AUTO(free_auto) uint16_t *own = calloc(launch->n + 1, sizeof *own);
+    size_t n = 0;
+
+    if (!own)
+        return ENOMEM;
+    for (size_t i = 0; i < launch->n; i++)
+        if (!launch->may_bind || launch->may_bind(launch, i))
+            own[n++] = ports[i];
+    return confine_enter(own, n);
+}
+
+bool launch_may_confine(const struct cli *cli)
+{
+    bool is_asked = cli_has(cli, "confine");
+    bool can = is_asked && confine_is_possible();
+
+    if (is_asked && !can)
+        cli_warn("--confine: this kernel cannot restrict the ports of a command (it needs Landlock of Linux "
+                 "6.7); the command may bind any port");
+    return can;
+}
+
 int launch_exec(void *ctx, const uint16_t *ports)
 {
     struct launch *launch = ctx;
@@ -71,6 +98,8 @@ int launch_exec(void *ctx, const uint16_t *ports)
         return launch->failed;
     if (launch->directory && chdir(launch->directory))
         return errno;
+    if (launch->is_confined && (launch->failed = confine(launch, ports)))
+        return launch->failed;
     (void) execvp(launch->argv[0], launch->argv);
     return errno;
 }

@@ -14,6 +14,8 @@ struct launch {
     /* NULL, or called before anything is claimed. */
     dibs_status (*may_run)(struct cli *cli, void *ctx, dibs_err *err);
     void *ctx;
+    bool is_confined;                                        /* it can bind no TCP port but these: */
+    bool (*may_bind)(const struct launch *launch, size_t i); /* NULL: all of its ports */
     const char *directory;                             /* in which the command runs; NULL: that of dibs */
     int failed;                                        /* errno of launch_set() */
     const char *(*name_of)(const void *ctx, size_t i); /* name of the i-th request's sockets; NULL: none are
@@ -29,6 +31,8 @@ void launch_set(struct launch *launch, const char *variable, const char *placeho
 void launch_set_port(struct launch *launch, const char *variable, const char *placeholder, uint16_t port);
 /* Return the number by which the command knows its i-th port. */
 uint16_t launch_inside(const struct launch *launch, size_t i, uint16_t port);
+/* Is the command to be confined? Warn when that was asked for and the kernel cannot do it. */
+bool launch_may_confine(const struct cli *cli);
 /* In the child: set environment and arguments, then exec `ctx`, the launch. Returns errno only on failure. */
 int launch_exec(void *ctx, const uint16_t *ports);
 /* Return the command's name for claims: "node" for "/usr/bin/node". */

@@ -263,13 +263,26 @@ void pod_set_words(struct launch *launch, const uint16_t *ports)
         launch->failed = ENOMEM;
 }
 
+/* A pod binds its own ports and those that it shares with its role; it connects to those of references. */
+static bool may_bind(const struct launch *launch, size_t i)
+{
+    const struct pod *pod = launch->ctx;
+    const struct workload_need *need = &pod->needs.all[i];
+
+    return need->is_own ||
+           (need->port->scope == WORKLOAD_ROLE_SCOPED && need->pod.component == pod->pod.component);
+}
+
 dibs_status pod_launch(struct pod *pod, struct launch *out, dibs_err *err)
 {
     char directory[PATH_MAX];
 
-    *out = (struct launch){
-        .argv = pod->argv, .n = pod->needs.n, .set_words = pod_set_words, .ctx = pod, .as = pod->as
-    };
+    *out = (struct launch){ .argv = pod->argv,
+                            .n = pod->needs.n,
+                            .set_words = pod_set_words,
+                            .may_bind = may_bind,
+                            .ctx = pod,
+                            .as = pod->as };
     if (!workload_directory(pod->group, pod->pod.role, directory, sizeof directory))
         return DIBS_OK;
     pod->directory = strdup(directory);

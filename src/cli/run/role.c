@@ -36,6 +36,7 @@ static dibs_status run_pod(struct cli *cli, struct pod *pod, dibs_err *err)
     dibs_status s = pod_launch(pod, &launch, err);
 
     launch.may_run = is_idle;
+    launch.is_confined = launch_may_confine(cli);
     if (!s)
         s = pods_plan(&pods, &claims, err);
     if (!s)

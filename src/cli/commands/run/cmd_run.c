@@ -58,14 +58,21 @@ static const struct cli_opt opts[] = {
       .is_repeatable = true },
     CLI_REQUEST_OPTS,
     { .name = "all", .help = "run every role of the manifest that has a command" },
+    { .name = "confine", .help = "the command can bind no other TCP ports (Linux 6.7)" },
     { .name = "keep", .help = "the claims stay when the command has ended" },
     { 0 },
 };
 
+/* Options that do not define ports. */
+static bool is_for_roles(const char *option)
+{
+    return strcmp(option, "all") == 0 || strcmp(option, "as-by") == 0 || strcmp(option, "confine") == 0;
+}
+
 dibs_status run_by_manifest(const struct cli *cli, dibs_err *err)
 {
     for (const struct cli_opt *opt = opts; opt->name; opt++)
-        if (strcmp(opt->name, "all") != 0 && strcmp(opt->name, "as-by") != 0 && cli_has(cli, opt->name))
+        if (!is_for_roles(opt->name) && cli_has(cli, opt->name))
             return err_set(err, DIBS_INVALID,
                            "run: the manifest defines the ports of a role, not '--%s'; change it there",
                            opt->name);
@@ -91,6 +98,9 @@ const struct cli_cmd cmd_run = {
                "With --listen web dibs binds the port of 'web' itself, before COMMAND runs, and\n"
                "passes the listening socket as systemd does: LISTEN_FDS, LISTEN_PID and\n"
                "LISTEN_FDNAMES. --hold fd does so with every port.\n"
+               "\n"
+               "With --confine the kernel refuses each other TCP port to COMMAND and its\n"
+               "processes, so that a server cannot move silently to the next one.\n"
                "\n"
                "COMMAND holds the claims: they end with it, and ending dibs frees nothing.\n"
                "Signals are forwarded. The exit code is that of COMMAND, 128 and the number of\n"
