@@ -378,7 +378,7 @@ static dibs_status name_field(const struct batch *b)
 /* ---- results ---- */
 
 /* Return the value that the pod was given before, if the target has not come and the value begins with the
- * number that is reserved for it; NULL: write the value anew. */
+ * number that is reserved for it; NULL: write the value again. */
 static const char *given_value(const struct batch *b, size_t i)
 {
     const struct reference *found = &b->found[i];
