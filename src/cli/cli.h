@@ -37,6 +37,7 @@ enum cli_cmd_flags {
     CLI_NO_SETTINGS = 1 << 5,      /* must work with a broken configuration: `help`, `version` */
     CLI_MANIFEST = 1 << 6,         /* uses the manifest: an unusable one is an error */
     CLI_CLAIMS = 1 << 7,           /* claims by the manifest's range and group: a broken one is an error */
+    CLI_SLOW = 1 << 9,             /* may take seconds: show progress on a terminal */
     CLI_REPORTS_MANIFEST = 1 << 8, /* reports an unusable manifest itself */
 };
 

@@ -14,6 +14,7 @@
 #include "cli/manifest.h"
 #include "cli/parse.h"
 #include "cli/program.h"
+#include "cli/progress.h"
 #include "codec/wire.h"
 
 #include "base/banned.h"
@@ -158,6 +159,9 @@ static dibs_status dispatch(const struct program *self, struct cli *cli, char **
 
     if (s)
         return s;
+    AUTO(progress_end) struct progress progress = { .is_running = false };
+    if (cli->cmd->flags & CLI_SLOW)
+        progress_begin(&progress, cli);
     if (cli->cmd->verbs)
         return cli_run_verb(cli, cli->cmd->verbs, err);
     return cli->cmd->program ? self->run(cli, err) : cli->cmd->run(cli, err);

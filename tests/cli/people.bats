@@ -112,3 +112,19 @@ teardown() { dibs_teardown; }
     run script -qec "$DIBS ls" /dev/null </dev/null
     assert_output_has "'dibs up' claims the ports of the manifest"
 }
+
+# A daemon waits for the lock itself.
+# bats test_tags=unserved
+@test "a command that takes long shows its seconds on a terminal, and only there" {
+    needs script
+    ok get web
+    lock_ledger
+    TERM=xterm run script -qec "$DIBS repair --timeout 2500ms" /dev/null </dev/null
+    assert_output_has 'dibs: repair, 2s'
+    try repair --timeout 2500ms
+    [ "$code" -eq 6 ]
+    not says 'repair, 2s'
+    unlock_ledger
+    TERM=xterm run script -qec "$DIBS doctor" /dev/null </dev/null
+    case $output in *'doctor, '*) return 1 ;; esac
+}

@@ -210,7 +210,7 @@ const struct cli_cmd cmd_who = {
                "socket that listens (tcp, sctp) or is bound (udp), with what it is to the\n"
                "claim: its holder, a process of the kept claim's project, another one of the\n"
                "same user, foreign, or unclaimed.\n"
-               "The last lines are claims that their own processes use as PORT ('dibs run --as').\n"
+               "The last lines are claims that their processes use as PORT ('dibs run --as').\n"
                "NAME is that of a claim. Exit code 5 when there is neither.",
     .examples = "dibs who web\ndibs who :8080 || echo 'nobody'\ndibs who 5353 --proto udp || echo 'nobody'\n",
     .opts = opts,

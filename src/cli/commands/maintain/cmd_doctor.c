@@ -148,6 +148,6 @@ const struct cli_cmd cmd_doctor = {
                "problem remains, or --fix could not save everything.",
     .examples = "dibs doctor\ndibs doctor --json\n",
     .opts = opts,
-    .flags = CLI_REPORTS_MANIFEST,
+    .flags = CLI_SLOW | CLI_REPORTS_MANIFEST,
     .run = run,
 };

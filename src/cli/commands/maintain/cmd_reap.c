@@ -58,6 +58,6 @@ const struct cli_cmd cmd_reap = {
                "whose state is unknown is never taken for dead.",
     .examples = "dibs reap --dry-run\ndibs reap --stale --dry-run --json\n",
     .opts = opts,
-    .flags = CLI_HANDLE,
+    .flags = CLI_SLOW | CLI_HANDLE,
     .run = run,
 };

@@ -106,6 +106,6 @@ const struct cli_cmd cmd_repair = {
                "and declared, so that choice passes it over until nobody observes it.",
     .examples = "dibs repair --dry-run\ndibs repair --dry-run --json\n",
     .opts = opts,
-    .flags = CLI_HANDLE,
+    .flags = CLI_SLOW | CLI_HANDLE,
     .run = run,
 };

@@ -195,7 +195,7 @@ const struct cli_cmd cmd_snapshot = {
                "Ports of a k8s snapshot become kept static claims.",
     .examples = "dibs snapshot export claims.json\ndibs snapshot import claims.json\n",
     .opts = opts,
-    .flags = CLI_HANDLE,
+    .flags = CLI_SLOW | CLI_HANDLE,
     .min_args = 1,
     .max_args = 2,
     .args_words = "export import",
