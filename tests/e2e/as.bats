@@ -66,6 +66,19 @@ held_ports() {
     done
 }
 
+@test "a program uses its number for datagrams, and for both protocols at once" {
+    for name in datagrams messages waiting_receive; do
+        capture as -q --as 5300/udp -- "$CALL" "$name" 5300
+        [ "$code" -eq 0 ] || complain "$name"
+        [ -z "$errs" ] || complain "$name"
+    done
+    for name in own_server datagrams threads waiting_connect; do
+        capture as -q --as 5300/tcp+udp -- "$CALL" "$name" 5300
+        [ "$code" -eq 0 ] || complain "$name with tcp+udp"
+        [ -z "$errs" ] || complain "$name with tcp+udp"
+    done
+}
+
 @test "it works without privileges" {
     needs_root
     cd / && user true

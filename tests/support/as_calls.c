@@ -481,6 +481,143 @@ static void churn(void)
     } while ((now.tv_sec - began.tv_sec) * 1000 + (now.tv_nsec - began.tv_nsec) / 1000000 < 150);
 }
 
+/* ---- datagrams ---- */
+
+static int udp(int family)
+{
+    int fd = socket(family, SOCK_DGRAM, 0);
+
+    CHECK(fd >= 0);
+    return fd;
+}
+
+static void *echo(void *arg)
+{
+    char data[65536];
+
+    for (;;) {
+        struct sockaddr_storage from;
+        socklen_t size = sizeof from;
+        ssize_t n = recvfrom(*(int *) arg, data, sizeof data, 0, (struct sockaddr *) &from, &size);
+
+        CHECK(n >= 0 && size >= sizeof(struct sockaddr_in));
+        CHECK(sendto(*(int *) arg, data, (size_t) n, 0, (struct sockaddr *) &from, size) == n);
+    }
+    return NULL;
+}
+
+static void datagrams(void)
+{
+    static char large[65000];
+    static char got[65536];
+    struct sockaddr_in address = v4("127.0.0.1");
+    struct sockaddr_in6 mapped = v6("::ffff:127.0.0.1");
+    struct sockaddr_storage from = { 0 };
+    socklen_t size = sizeof from;
+    int server = udp(AF_INET);
+    int client = udp(AF_INET);
+    int six = udp(AF_INET6);
+    pthread_t thread;
+
+    CHECK(bind(server, WITH(address)) == 0 && port_of(server, false) == port);
+    CHECK(pthread_create(&thread, NULL, echo, &server) == 0);
+    memset(large, 'x', sizeof large);
+    CHECK(sendto(client, large, sizeof large, 0, WITH(address)) == sizeof large);
+    CHECK(recvfrom(client, got, sizeof got, 0, (struct sockaddr *) &from, &size) == sizeof large);
+    CHECK(((struct sockaddr_in *) &from)->sin_port == port && size == sizeof address);
+    CHECK(memcmp(large, got, sizeof large) == 0);
+    CHECK(sendto(six, "six", 3, 0, WITH(mapped)) == 3);
+    size = sizeof from;
+    CHECK(recvfrom(six, got, 2, MSG_TRUNC, (struct sockaddr *) &from, &size) == 3);
+    CHECK(((struct sockaddr_in6 *) &from)->sin6_port == port && size == sizeof mapped);
+    CHECK(connect(client, WITH(address)) == 0 && port_of(client, true) == port);
+    CHECK(send(client, "c", 1, 0) == 1 && recv(client, got, 9, 0) == 1);
+    CHECK(recvfrom(client, got, 9, MSG_DONTWAIT, (struct sockaddr *) &from, &size) == -1 && errno == EAGAIN);
+    CHECK(sendto(six, large, 65508, 0, WITH(mapped)) == -1 && errno == EMSGSIZE);
+}
+
+static void messages(void)
+{
+    struct sockaddr_in address = v4("127.0.0.1");
+    struct sockaddr_in to[2] = { address, address };
+    struct sockaddr_in from[2];
+    char a[4] = "abc";
+    char b[4] = "def";
+    char got[2][8];
+    char control[64];
+    int yes = 1;
+    int server = udp(AF_INET);
+    int client = udp(AF_INET);
+    pthread_t thread;
+    struct iovec parts[2] = { { a, 3 }, { b, 3 } };
+    struct iovec into[2] = { { got[0], 2 }, { got[1], 8 } };
+    struct msghdr header = {
+        .msg_name = &to[0], .msg_namelen = sizeof to[0], .msg_iov = parts, .msg_iovlen = 2
+    };
+
+    CHECK(setsockopt(client, IPPROTO_IP, IP_PKTINFO, &yes, sizeof yes) == 0);
+    CHECK(bind(server, WITH(address)) == 0 && pthread_create(&thread, NULL, echo, &server) == 0);
+    CHECK(sendmsg(client, &header, 0) == 6);
+    header = (struct msghdr){ .msg_name = &from[0],
+                              .msg_namelen = sizeof from[0],
+                              .msg_iov = into,
+                              .msg_iovlen = 2,
+                              .msg_control = control,
+                              .msg_controllen = sizeof control };
+    CHECK(recvmsg(client, &header, 0) == 6 && header.msg_namelen == sizeof from[0] && !header.msg_flags);
+    CHECK(from[0].sin_port == port && !memcmp(got[0], "ab", 2) && !memcmp(got[1], "cdef", 4));
+    struct cmsghdr *found = CMSG_FIRSTHDR(&header);
+    CHECK(found && found->cmsg_level == IPPROTO_IP && found->cmsg_type == IP_PKTINFO);
+    struct mmsghdr both[2] = {
+        { .msg_hdr = { .msg_name = &to[0],
+                       .msg_namelen = sizeof to[0],
+                       .msg_iov = &parts[0],
+                       .msg_iovlen = 1 } },
+        { .msg_hdr = { .msg_name = &to[1],
+                       .msg_namelen = sizeof to[1],
+                       .msg_iov = &parts[1],
+                       .msg_iovlen = 1 } },
+    };
+    CHECK(sendmmsg(client, both, 2, 0) == 2 && both[0].msg_len == 3 && both[1].msg_len == 3);
+    usleep(50000);
+    for (int i = 0; i < 2; i++) {
+        into[i] = (struct iovec){ got[i], 8 };
+        both[i].msg_hdr = (struct msghdr){
+            .msg_name = &from[i], .msg_namelen = sizeof from[i], .msg_iov = &into[i], .msg_iovlen = 1
+        };
+    }
+    memset(from, 0, sizeof from);
+    int n = recvmmsg(client, both, 2, MSG_WAITFORONE, NULL);
+    CHECK(n >= 1 && from[0].sin_port == port && both[0].msg_len == 3 && !memcmp(got[0], "abc", 3));
+}
+
+/* A receive that waits is interrupted by a signal as without dibs, obeys SO_RCVTIMEO, and delays nobody. */
+static void waiting_receive(void)
+{
+    struct timeval limit = { .tv_usec = 100000 };
+    struct itimerval soon = { .it_value.tv_usec = 100000 };
+    struct sockaddr_in address = v4("127.0.0.1");
+    struct sockaddr_in from;
+    socklen_t size = sizeof from;
+    char byte = 0;
+    int fd = udp(AF_INET);
+
+    CHECK(bind(fd, WITH(address)) == 0);
+    struct sigaction action = { .sa_handler = do_nothing };
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &soon, NULL) == 0);
+    CHECK(recvfrom(fd, &byte, 1, 0, (struct sockaddr *) &from, &size) == -1 && errno == EINTR);
+    action.sa_flags = SA_RESTART;
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &soon, NULL) == 0);
+    if (fork() == 0) {
+        usleep(400000);
+        CHECK(sendto(udp(AF_INET), "x", 1, 0, WITH(address)) == 1);
+        _exit(0);
+    }
+    CHECK(recvfrom(fd, &byte, 1, 0, (struct sockaddr *) &from, &size) == 1 && byte == 'x');
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+    CHECK(recvfrom(fd, &byte, 1, 0, (struct sockaddr *) &from, &size) == -1 && errno == EAGAIN);
+}
+
 /* Serve until killed. */
 static void serve(void)
 {
@@ -511,6 +648,9 @@ static const struct {
     { "vfork", a_vfork },
     { "reuse_port", reuse_port },
     { "old_calls", old_calls },
+    { "datagrams", datagrams },
+    { "messages", messages },
+    { "waiting_receive", waiting_receive },
     { "serve", serve },
     { "churn", churn },
 };

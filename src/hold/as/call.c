@@ -115,10 +115,10 @@ struct as_answer as_call_answer(const struct as_request *request)
     case AS_GETPEERNAME: return answer_name(request);
     case AS_SENDTO:
     case AS_SENDMSG:
-    case AS_SENDMMSG:
+    case AS_SENDMMSG: return as_datagram_send(request);
     case AS_RECVFROM:
     case AS_RECVMSG:
-    case AS_RECVMMSG:
+    case AS_RECVMMSG: return as_datagram_receive(request);
     case AS_CALL_COUNT: break;
     }
     return AS_CONTINUE;

@@ -40,6 +40,7 @@ struct as_request {
  */
 struct as_answer {
     bool continues;
+    bool waits; /* there is no datagram yet: ask again when the socket has one */
     int64_t value;
 };
 #define AS_CONTINUE ((struct as_answer){ .continues = true })
@@ -84,4 +85,24 @@ bool as_number_is_inside(const struct as_tree *tree, uint16_t port);
 
 /* ---- the calls (call.c) ---- */
 struct as_answer as_call_answer(const struct as_request *request);
+/* (datagram.c) */
+struct as_answer as_datagram_send(const struct as_request *request);
+struct as_answer as_datagram_receive(const struct as_request *request);
+
+/* ---- calls that wait for a datagram (waiting.c) ---- */
+enum {
+    AS_WAITING_MAX = 256, /* threads that wait at once; calls of more see the port outside */
+    AS_WAITING_LOOK_MS =
+        50, /* a signal does not interrupt a call that the notifier has received: look for it */
+};
+struct as_waiting {
+    struct as_request request;
+    int fd;              /* the socket; -1: not used */
+    int64_t deadline_ms; /* of SO_RCVTIMEO; INT64_MAX: none */
+    int n_looks;         /* so often in turn a signal was pending that may be for this thread */
+};
+/* Begin to wait. False: not possible. */
+bool as_waiting_begin(struct as_waiting *waiting, const struct as_request *request);
+/* Must the call end before there is a datagram? Then *answer says how. */
+bool as_waiting_ends(struct as_waiting *waiting, struct as_answer *answer);
 #endif
