@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocks: the claims of 64 ports in one value. A damaged claim harms no other: each has its length
  * (INV-6). */
-#include "store/etcd/fields.h"
+#include "store/etcd/packed.h"
 
 #include "base/banned.h"
 
@@ -49,13 +49,13 @@ static void end_part(struct bytes *out, size_t began)
 }
 
 /* Return the next part by its length, without decoding it. */
-static struct fields part_of(struct fields *f)
+static struct packed part_of(struct packed *f)
 {
     uint8_t length[LENGTH_BYTES] = { 0 };
 
-    field_bytes(f, length, sizeof length);
+    packed_bytes(f, length, sizeof length);
     size_t n = (size_t) length[0] << 8 | length[1];
-    struct fields part = { .at = f->at, .end = f->at + n };
+    struct packed part = { .at = f->at, .end = f->at + n };
 
     if (f->is_bad || (size_t) (f->end - f->at) < n)
         f->is_bad = part.is_bad = true;
@@ -64,42 +64,42 @@ static struct fields part_of(struct fields *f)
     return part;
 }
 
-static void common_fields(struct fields *f, struct claim_record *row)
+static void common_fields(struct packed *f, struct claim_record *row)
 {
     dibs_claim *c = &row->claim;
 
-    row->node = (uint32_t) field_uint(f, row->node, UINT32_MAX);
-    row->lease = (int64_t) field_uint(f, (uint64_t) row->lease, INT64_MAX);
-    c->uid = (uint32_t) field_uint(f, c->uid, UINT32_MAX);
-    c->netns = field_uint(f, c->netns, UINT64_MAX);
-    c->n_bindings = field_uint(f, c->n_bindings, DIBS_BINDINGS_MAX);
+    row->node = (uint32_t) packed_uint(f, row->node, UINT32_MAX);
+    row->lease = (int64_t) packed_uint(f, (uint64_t) row->lease, INT64_MAX);
+    c->uid = (uint32_t) packed_uint(f, c->uid, UINT32_MAX);
+    c->netns = packed_uint(f, c->netns, UINT64_MAX);
+    c->n_bindings = packed_uint(f, c->n_bindings, DIBS_BINDINGS_MAX);
     for (size_t i = 0; i < c->n_bindings && !f->is_bad; i++) {
-        c->bindings[i].proto = (dibs_proto) field_uint(f, c->bindings[i].proto, DIBS_PROTO_MAX);
-        field_address(f, &c->bindings[i].address);
+        c->bindings[i].proto = (dibs_proto) packed_uint(f, c->bindings[i].proto, DIBS_PROTO_MAX);
+        packed_address(f, &c->bindings[i].address);
     }
-    field_text(f, c->principal, sizeof c->principal);
-    field_text(f, c->pool, sizeof c->pool);
-    field_text(f, c->command, sizeof c->command);
-    field_boot_id(f, c->process.boot_id, sizeof c->process.boot_id);
+    packed_text(f, c->principal, sizeof c->principal);
+    packed_text(f, c->pool, sizeof c->pool);
+    packed_text(f, c->command, sizeof c->command);
+    packed_boot_id(f, c->process.boot_id, sizeof c->process.boot_id);
 }
 
 /* Times are relative to the template, whose fields are zero in a block without one. */
-static void time_fields(struct fields *f, dibs_claim *c, const dibs_claim *template)
+static void time_fields(struct packed *f, dibs_claim *c, const dibs_claim *template)
 {
-    c->id = field_more(f, c->id, template->id, INT64_MAX);
+    c->id = packed_more(f, c->id, template->id, INT64_MAX);
     c->created_ms =
-        (int64_t) field_more(f, (uint64_t) c->created_ms, (uint64_t) template->created_ms, UINT64_MAX);
+        (int64_t) packed_more(f, (uint64_t) c->created_ms, (uint64_t) template->created_ms, UINT64_MAX);
     c->lease_ttl_ms =
-        (int64_t) field_more(f, (uint64_t) c->lease_ttl_ms, (uint64_t) template->lease_ttl_ms, UINT64_MAX);
-    c->lease_until_ms = (int64_t) field_more(f, (uint64_t) c->lease_until_ms,
-                                             (uint64_t) template->lease_until_ms, UINT64_MAX);
+        (int64_t) packed_more(f, (uint64_t) c->lease_ttl_ms, (uint64_t) template->lease_ttl_ms, UINT64_MAX);
+    c->lease_until_ms = (int64_t) packed_more(f, (uint64_t) c->lease_until_ms,
+                                              (uint64_t) template->lease_until_ms, UINT64_MAX);
 }
 
 static const dibs_claim nothing;
 
-static bool get_template(struct fields *f, struct claim_record *out)
+static bool get_template(struct packed *f, struct claim_record *out)
 {
-    struct fields part = part_of(f);
+    struct packed part = part_of(f);
 
     for (int i = 1; i < TEMPLATE_COPIES; i++)
         (void) part_of(f);
@@ -109,7 +109,7 @@ static bool get_template(struct fields *f, struct claim_record *out)
     *out = (struct claim_record){ 0 };
     common_fields(&part, out);
     time_fields(&part, &out->claim, &nothing);
-    return fields_are_done(&part);
+    return packed_is_done(&part);
 }
 
 static unsigned flags_of(const dibs_claim *c)
@@ -131,10 +131,10 @@ static unsigned flags_of(const dibs_claim *c)
 }
 
 /* `template` NULL: the claim has all fields itself. */
-static void claim_fields(struct fields *f, struct claim_record *row, const struct claim_record *template)
+static void claim_fields(struct packed *f, struct claim_record *row, const struct claim_record *template)
 {
     dibs_claim *c = &row->claim;
-    unsigned flags = (unsigned) field_uint(f, flags_of(c), FLAGS_MAX);
+    unsigned flags = (unsigned) packed_uint(f, flags_of(c), FLAGS_MAX);
 
     if (template)
         *row = *template;
@@ -142,31 +142,31 @@ static void claim_fields(struct fields *f, struct claim_record *row, const struc
     c->is_exclusive = flags & IS_EXCLUSIVE;
     c->is_kept = flags & IS_KEPT;
     c->holder = (dibs_holder) (flags >> HOLDER_SHIFT & 3);
-    c->generation = field_uint(f, c->generation, INT64_MAX);
-    field_bytes(f, row->secret, sizeof row->secret);
+    c->generation = packed_uint(f, c->generation, INT64_MAX);
+    packed_bytes(f, row->secret, sizeof row->secret);
     if (!template)
         common_fields(f, row);
     time_fields(f, c, template ? &template->claim : &nothing);
-    c->changed_ms = (int64_t) field_more(f, (uint64_t) c->changed_ms, (uint64_t) c->created_ms, UINT64_MAX);
+    c->changed_ms = (int64_t) packed_more(f, (uint64_t) c->changed_ms, (uint64_t) c->created_ms, UINT64_MAX);
     if (flags & HAS_PROCESS) {
-        c->process.pid = (int32_t) field_int(f, c->process.pid);
-        c->process.pidns = field_uint(f, c->process.pidns, UINT64_MAX);
-        c->process.start_ticks = field_uint(f, c->process.start_ticks, UINT64_MAX);
+        c->process.pid = (int32_t) packed_int(f, c->process.pid);
+        c->process.pidns = packed_uint(f, c->process.pidns, UINT64_MAX);
+        c->process.start_ticks = packed_uint(f, c->process.start_ticks, UINT64_MAX);
     }
     if (flags & HAS_NAME) {
-        field_text(f, c->name, sizeof c->name);
-        field_text(f, c->project, sizeof c->project);
+        packed_text(f, c->name, sizeof c->name);
+        packed_text(f, c->project, sizeof c->project);
     }
     if (flags & HAS_ENV)
-        field_text(f, c->env, sizeof c->env);
+        packed_text(f, c->env, sizeof c->env);
     if (flags & HAS_KEEPER)
-        field_text(f, c->keeper, sizeof c->keeper);
+        packed_text(f, c->keeper, sizeof c->keeper);
     if (flags & HAS_RUN)
-        c->run = (uint16_t) field_uint(f, c->run, DIBS_PORT_MAX);
+        c->run = (uint16_t) packed_uint(f, c->run, DIBS_PORT_MAX);
     if (flags & HAS_HOLD)
-        c->hold = (dibs_hold) field_uint(f, c->hold, DIBS_HOLD_ENFORCE);
+        c->hold = (dibs_hold) packed_uint(f, c->hold, DIBS_HOLD_ENFORCE);
     if (flags & HAS_AS_PORT)
-        c->as_port = (uint16_t) field_uint(f, c->as_port, DIBS_PORT_MAX);
+        c->as_port = (uint16_t) packed_uint(f, c->as_port, DIBS_PORT_MAX);
     f->is_bad = f->is_bad || flags_of(c) != flags;
 }
 
@@ -174,33 +174,33 @@ struct block_writer pack_block(struct bytes *out, uint32_t n_claims, uint32_t n_
 {
     const uint64_t has_template = 0;
     struct block_writer w = { .out = out };
-    struct fields f = fields_to(out);
+    struct packed f = packed_to(out);
 
-    (void) field_uint(&f, n_claims, UINT32_MAX);
-    (void) field_uint(&f, n_cooling, UINT32_MAX);
-    (void) field_uint(&f, has_template, 1);
+    (void) packed_uint(&f, n_claims, UINT32_MAX);
+    (void) packed_uint(&f, n_cooling, UINT32_MAX);
+    (void) packed_uint(&f, has_template, 1);
     return w;
 }
 
 void pack_claim(struct block_writer *w, struct claim_record *row)
 {
-    struct fields f = { .out = w->out };
+    struct packed f = { .out = w->out };
     size_t began = begin_part(w->out);
 
-    (void) field_uint(&f, (uint64_t) row->claim.port << 1, UINT32_MAX);
+    (void) packed_uint(&f, (uint64_t) row->claim.port << 1, UINT32_MAX);
     if (!row->claim.is_damaged) /* a damaged claim stays damaged: only its port is written */
         claim_fields(&f, row, NULL);
     end_part(w->out, began);
 }
 
-static bool read_claim(struct fields *f, const struct claim_record *template, const struct block_reader *to)
+static bool read_claim(struct packed *f, const struct claim_record *template, const struct block_reader *to)
 {
-    struct fields part = part_of(f);
+    struct packed part = part_of(f);
     struct claim_record row = { 0 };
 
     if (f->is_bad)
         return false;
-    uint64_t head = field_uint(&part, 0, (uint64_t) DIBS_PORT_MAX << 1 | 1);
+    uint64_t head = packed_uint(&part, 0, (uint64_t) DIBS_PORT_MAX << 1 | 1);
     bool is_short = head & 1;
 
     part.is_bad = part.is_bad || (is_short && !template);
@@ -208,7 +208,7 @@ static bool read_claim(struct fields *f, const struct claim_record *template, co
         claim_fields(&part, &row, is_short ? template : NULL);
     record_upgrade_keeper(&row.claim);
     row.claim.port = (uint16_t) (head >> 1);
-    bool is_well = fields_are_done(&part) && record_claim_valid(&row.claim, NULL);
+    bool is_well = packed_is_done(&part) && record_claim_valid(&row.claim, NULL);
     if (is_well)
         return to->claim(to->ctx, &row);
     return !to->damaged || to->damaged(to->ctx, row.claim.port);
@@ -222,20 +222,20 @@ static bool is_same_address(const dibs_address *a, const dibs_address *b)
 
 /* Pack a cooling port as its difference to the one before: most are neighbours that were released together. A
  * reader passes a copy of the slot before as *slot. */
-static void cooling_fields(struct fields *f, struct ledger_slot *slot, const struct ledger_slot *before)
+static void cooling_fields(struct packed *f, struct ledger_slot *slot, const struct ledger_slot *before)
 {
     bool is_same = slot->proto == before->proto && slot->node == before->node &&
                    is_same_address(&slot->address, &before->address);
     uint64_t more = (uint64_t) (slot->port - before->port) & DIBS_PORT_MAX;
-    uint64_t head = field_uint(f, more << 1 | is_same, (uint64_t) DIBS_PORT_MAX << 1 | 1);
+    uint64_t head = packed_uint(f, more << 1 | is_same, (uint64_t) DIBS_PORT_MAX << 1 | 1);
 
     slot->port = (uint16_t) (before->port + (head >> 1));
     slot->there_ms =
-        (int64_t) field_more(f, (uint64_t) slot->there_ms, (uint64_t) before->there_ms, UINT64_MAX);
+        (int64_t) packed_more(f, (uint64_t) slot->there_ms, (uint64_t) before->there_ms, UINT64_MAX);
     if (!(head & 1)) {
-        slot->proto = (dibs_proto) field_uint(f, slot->proto, DIBS_PROTO_MAX);
-        field_address(f, &slot->address);
-        slot->node = (uint32_t) field_uint(f, slot->node, UINT32_MAX);
+        slot->proto = (dibs_proto) packed_uint(f, slot->proto, DIBS_PROTO_MAX);
+        packed_address(f, &slot->address);
+        slot->node = (uint32_t) packed_uint(f, slot->node, UINT32_MAX);
     }
     f->is_bad = f->is_bad || slot->port == 0 || slot->proto == 0;
 }
@@ -243,7 +243,7 @@ static void cooling_fields(struct fields *f, struct ledger_slot *slot, const str
 void pack_cooling(struct block_writer *w, const struct ledger_slot *slot)
 {
     struct ledger_slot copy = *slot;
-    struct fields f = { .out = w->out };
+    struct packed f = { .out = w->out };
 
     cooling_fields(&f, &copy, &w->before);
     w->before = *slot;
@@ -251,11 +251,11 @@ void pack_cooling(struct block_writer *w, const struct ledger_slot *slot)
 
 bool unpack_block(struct etcd_bytes from, const struct block_reader *to)
 {
-    struct fields f = fields_from(from);
-    uint64_t n_claims = field_uint(&f, 0, from.n);
-    uint64_t n_cooling = field_uint(&f, 0, from.n);
+    struct packed f = packed_from(from);
+    uint64_t n_claims = packed_uint(&f, 0, from.n);
+    uint64_t n_cooling = packed_uint(&f, 0, from.n);
     struct claim_record template;
-    bool has_template = field_uint(&f, 0, 1) && get_template(&f, &template);
+    bool has_template = packed_uint(&f, 0, 1) && get_template(&f, &template);
     struct ledger_slot slot = { 0 };
 
     for (; n_claims > 0 && !f.is_bad; n_claims--)
@@ -267,5 +267,5 @@ bool unpack_block(struct etcd_bytes from, const struct block_reader *to)
         slot.released_ms = slot.there_ms;
         f.is_bad = f.is_bad || (to->cooling && !to->cooling(to->ctx, &slot));
     }
-    return fields_are_done(&f);
+    return packed_is_done(&f);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The fields of packed values, and all values other than blocks. */
-#include "store/etcd/fields.h"
+#include "store/etcd/packed.h"
 
 #include "base/banned.h"
 
@@ -13,23 +13,23 @@ enum {
 };
 _Static_assert(DIBS_BOOT_ID_MAX < UUID_MARK, "the mark is no length");
 
-struct fields fields_to(struct bytes *out)
+struct packed packed_to(struct bytes *out)
 {
-    struct fields f = { .out = out };
+    struct packed f = { .out = out };
 
-    (void) field_uint(&f, PACK_VERSION, PACK_VERSION);
+    (void) packed_uint(&f, PACK_VERSION, PACK_VERSION);
     return f;
 }
 
-struct fields fields_from(struct etcd_bytes from)
+struct packed packed_from(struct etcd_bytes from)
 {
-    struct fields f = { .at = from.at, .end = (const uint8_t *) from.at + from.n };
+    struct packed f = { .at = from.at, .end = (const uint8_t *) from.at + from.n };
 
     f.is_bad = from.n == 0 || *f.at++ != PACK_VERSION;
     return f;
 }
 
-bool fields_are_done(const struct fields *f)
+bool packed_is_done(const struct packed *f)
 {
     return !f->is_bad && f->at == f->end;
 }
@@ -45,7 +45,7 @@ static void write_uint(struct bytes *out, uint64_t number)
     bytes_add(out, text, n);
 }
 
-uint64_t field_uint(struct fields *f, uint64_t number, uint64_t max)
+uint64_t packed_uint(struct packed *f, uint64_t number, uint64_t max)
 {
     if (f->out) {
         write_uint(f->out, number);
@@ -67,21 +67,21 @@ uint64_t field_uint(struct fields *f, uint64_t number, uint64_t max)
     return f->is_bad ? 0 : number;
 }
 
-int64_t field_int(struct fields *f, int64_t number)
+int64_t packed_int(struct packed *f, int64_t number)
 {
-    uint64_t packed = field_uint(f, (uint64_t) number << 1 ^ (number < 0 ? UINT64_MAX : 0), UINT64_MAX);
+    uint64_t packed = packed_uint(f, (uint64_t) number << 1 ^ (number < 0 ? UINT64_MAX : 0), UINT64_MAX);
 
     return (int64_t) (packed >> 1 ^ (~(packed & 1) + 1));
 }
 
-uint64_t field_more(struct fields *f, uint64_t number, uint64_t before, uint64_t max)
+uint64_t packed_more(struct packed *f, uint64_t number, uint64_t before, uint64_t max)
 {
-    number = before + (uint64_t) field_int(f, (int64_t) (number - before));
+    number = before + (uint64_t) packed_int(f, (int64_t) (number - before));
     f->is_bad = f->is_bad || number > max;
     return f->is_bad ? 0 : number;
 }
 
-void field_bytes(struct fields *f, void *bytes, size_t n)
+void packed_bytes(struct packed *f, void *bytes, size_t n)
 {
     if (f->out) {
         bytes_add(f->out, bytes, n);
@@ -93,26 +93,26 @@ void field_bytes(struct fields *f, void *bytes, size_t n)
     }
 }
 
-void field_text(struct fields *f, char *text, size_t size)
+void packed_text(struct packed *f, char *text, size_t size)
 {
-    size_t n = field_uint(f, f->out ? strlen(text) : 0, size - 1);
+    size_t n = packed_uint(f, f->out ? strlen(text) : 0, size - 1);
 
-    field_bytes(f, text, n);
+    packed_bytes(f, text, n);
     f->is_bad = f->is_bad || strnlen(text, n) < n;
     text[f->is_bad ? 0 : n] = '\0';
 }
 
-void field_address(struct fields *f, dibs_address *address)
+void packed_address(struct packed *f, dibs_address *address)
 {
     static const uint8_t zero[sizeof address->bytes];
     bool has_bytes = memcmp(address->bytes, zero, address->len) != 0; /* most have none */
     uint64_t head = (uint64_t) address->len << 2 | (uint64_t) has_bytes << 1 | address->v6only;
 
-    head = field_uint(f, head, 16 << 2 | 3);
+    head = packed_uint(f, head, 16 << 2 | 3);
     if (!f->out)
         *address = (dibs_address){ .len = (uint8_t) (head >> 2), .v6only = head & 1 };
     f->is_bad = f->is_bad || (address->len != 4 && address->len != 16);
-    field_bytes(f, address->bytes, f->is_bad || !(head & 2) ? 0 : address->len);
+    packed_bytes(f, address->bytes, f->is_bad || !(head & 2) ? 0 : address->len);
 }
 
 static void uuid_write(const uint8_t bytes[UUID_BYTES], char out[UUID_CHARS + 1])
@@ -128,16 +128,16 @@ static void uuid_write(const uint8_t bytes[UUID_BYTES], char out[UUID_CHARS + 1]
     *out = '\0';
 }
 
-void field_boot_id(struct fields *f, char *text, size_t size)
+void packed_boot_id(struct packed *f, char *text, size_t size)
 {
     uint8_t bytes[UUID_BYTES] = { 0 };
 
     if (f->out || f->is_bad || f->at == f->end || *f->at != UUID_MARK) {
-        field_text(f, text, size);
+        packed_text(f, text, size);
         return;
     }
     f->at++;
-    field_bytes(f, bytes, sizeof bytes);
+    packed_bytes(f, bytes, sizeof bytes);
     f->is_bad = f->is_bad || size <= UUID_CHARS;
     if (!f->is_bad)
         uuid_write(bytes, text);
@@ -147,26 +147,26 @@ void field_boot_id(struct fields *f, char *text, size_t size)
 #define DEFINE_PACK(kind, type)                             \
     void pack_##kind(struct bytes *out, const type *record) \
     {                                                       \
-        struct fields f = fields_to(out);                   \
+        struct packed f = packed_to(out);                   \
         type copy = *record;                                \
                                                             \
         kind##_fields(&f, &copy);                           \
     }                                                       \
     bool unpack_##kind(struct etcd_bytes from, type *out)   \
     {                                                       \
-        struct fields f = fields_from(from);                \
+        struct packed f = packed_from(from);                \
                                                             \
         *out = (type){ 0 };                                 \
         kind##_fields(&f, out);                             \
-        return fields_are_done(&f);                         \
+        return packed_is_done(&f);                          \
     }
 
-static void tail_fields(struct fields *f, struct node_tail *tail)
+static void tail_fields(struct packed *f, struct node_tail *tail)
 {
-    tail->seq = field_uint(f, tail->seq, INT64_MAX);
-    tail->cursor = field_uint(f, tail->cursor, UINT64_MAX);
-    tail->gone = field_uint(f, tail->gone, tail->seq);
-    tail->nonce = field_uint(f, tail->nonce, UINT64_MAX);
+    tail->seq = packed_uint(f, tail->seq, INT64_MAX);
+    tail->cursor = packed_uint(f, tail->cursor, UINT64_MAX);
+    tail->gone = packed_uint(f, tail->gone, tail->seq);
+    tail->nonce = packed_uint(f, tail->nonce, UINT64_MAX);
 }
 DEFINE_PACK(tail, struct node_tail)
 
@@ -198,17 +198,17 @@ static uint64_t how_event_differs(const struct event_record *record, const struc
 }
 
 /* When reading, *record is a copy of the event before. */
-static void event_fields(struct fields *f, struct event_record *record, const struct event_record *before)
+static void event_fields(struct packed *f, struct event_record *record, const struct event_record *before)
 {
     dibs_event *e = &record->event;
     const dibs_event *b = &before->event;
-    uint64_t how = field_uint(f, (uint64_t) e->kind << KIND_SHIFT | how_event_differs(record, before),
-                              DIBS_EV_POOL << KIND_SHIFT | IS_USUAL | IS_OTHERS);
+    uint64_t how = packed_uint(f, (uint64_t) e->kind << KIND_SHIFT | how_event_differs(record, before),
+                               DIBS_EV_POOL << KIND_SHIFT | IS_USUAL | IS_OTHERS);
 
     e->kind = (dibs_event_kind) (how >> KIND_SHIFT);
-    e->time_ms = (int64_t) field_more(f, (uint64_t) e->time_ms, (uint64_t) b->time_ms, UINT64_MAX);
-    e->claim_id = field_more(f, e->claim_id, b->claim_id, INT64_MAX);
-    e->port = (uint16_t) field_more(f, e->port, b->port, DIBS_PORT_MAX);
+    e->time_ms = (int64_t) packed_more(f, (uint64_t) e->time_ms, (uint64_t) b->time_ms, UINT64_MAX);
+    e->claim_id = packed_more(f, e->claim_id, b->claim_id, INT64_MAX);
+    e->port = (uint16_t) packed_more(f, e->port, b->port, DIBS_PORT_MAX);
     if (how & IS_USUAL) {
         f->is_bad = f->is_bad || how & IS_OTHERS || b->seq == INT64_MAX;
         e->seq = b->seq + 1;
@@ -216,28 +216,28 @@ static void event_fields(struct fields *f, struct event_record *record, const st
         record->cursor = cursor_after(before->cursor, e->kind);
         return;
     }
-    e->seq = field_more(f, e->seq, b->seq, INT64_MAX);
-    e->generation = field_uint(f, e->generation, INT64_MAX);
-    uint64_t protos = field_uint(f, (uint64_t) e->protos << 1 | e->is_dynamic, UINT8_MAX << 1 | 1);
+    e->seq = packed_more(f, e->seq, b->seq, INT64_MAX);
+    e->generation = packed_uint(f, e->generation, INT64_MAX);
+    uint64_t protos = packed_uint(f, (uint64_t) e->protos << 1 | e->is_dynamic, UINT8_MAX << 1 | 1);
     e->protos = (uint8_t) (protos >> 1);
     e->is_dynamic = protos & 1;
-    e->actor_uid = (uint32_t) field_more(f, e->actor_uid, b->actor_uid, UINT32_MAX);
-    int64_t pid = (int64_t) field_more(f, (uint64_t) e->actor_pid, (uint64_t) b->actor_pid, UINT64_MAX);
+    e->actor_uid = (uint32_t) packed_more(f, e->actor_uid, b->actor_uid, UINT32_MAX);
+    int64_t pid = (int64_t) packed_more(f, (uint64_t) e->actor_pid, (uint64_t) b->actor_pid, UINT64_MAX);
     f->is_bad = f->is_bad || pid < INT32_MIN || pid > INT32_MAX;
     e->actor_pid = (int32_t) pid;
     if (how & IS_OTHERS)
-        field_text(f, e->principal, sizeof e->principal);
-    field_text(f, e->name, sizeof e->name);
-    record->cursor = field_more(f, record->cursor, before->cursor, UINT64_MAX);
+        packed_text(f, e->principal, sizeof e->principal);
+    packed_text(f, e->name, sizeof e->name);
+    record->cursor = packed_more(f, record->cursor, before->cursor, UINT64_MAX);
 }
 
 static const struct event_record nothing;
 
 void pack_events(struct bytes *out, const struct event_record *const *events, size_t n)
 {
-    struct fields f = fields_to(out);
+    struct packed f = packed_to(out);
 
-    (void) field_uint(&f, n, UINT64_MAX);
+    (void) packed_uint(&f, n, UINT64_MAX);
     for (size_t i = 0; i < n; i++) {
         struct event_record copy = *events[i];
 
@@ -247,46 +247,46 @@ void pack_events(struct bytes *out, const struct event_record *const *events, si
 
 bool unpack_events(struct etcd_bytes from, bool (*fn)(void *ctx, const struct event_record *event), void *ctx)
 {
-    struct fields f = fields_from(from);
+    struct packed f = packed_from(from);
     struct event_record record = nothing;
 
-    for (uint64_t n = field_uint(&f, 0, from.n); n > 0 && !f.is_bad; n--) {
+    for (uint64_t n = packed_uint(&f, 0, from.n); n > 0 && !f.is_bad; n--) {
         struct event_record before = record;
 
         event_fields(&f, &record, &before);
         if (!f.is_bad && !fn(ctx, &record))
             return true;
     }
-    return fields_are_done(&f);
+    return packed_is_done(&f);
 }
 
-static void name_fields(struct fields *f, struct name_record *name)
+static void name_fields(struct packed *f, struct name_record *name)
 {
-    field_text(f, name->principal, sizeof name->principal);
-    field_text(f, name->name, sizeof name->name);
-    name->claim_id = field_uint(f, name->claim_id, INT64_MAX);
-    name->port = (uint16_t) field_uint(f, name->port, DIBS_PORT_MAX);
-    name->used_ms = field_int(f, name->used_ms);
-    field_text(f, name->project, sizeof name->project);
+    packed_text(f, name->principal, sizeof name->principal);
+    packed_text(f, name->name, sizeof name->name);
+    name->claim_id = packed_uint(f, name->claim_id, INT64_MAX);
+    name->port = (uint16_t) packed_uint(f, name->port, DIBS_PORT_MAX);
+    name->used_ms = packed_int(f, name->used_ms);
+    packed_text(f, name->project, sizeof name->project);
     f->is_bad = f->is_bad || !name->name[0];
 }
 DEFINE_PACK(name, struct name_record)
 
-static void pool_fields(struct fields *f, dibs_pool *pool)
+static void pool_fields(struct packed *f, dibs_pool *pool)
 {
     uint32_t before = 0;
 
-    field_text(f, pool->name, sizeof pool->name);
-    pool->scope = (dibs_scope) field_uint(f, pool->scope, DIBS_SCOPE_CLUSTER);
-    int64_t band = field_int(f, pool->band);
-    pool->cooldown_ms = field_int(f, pool->cooldown_ms);
-    field_text(f, pool->order, sizeof pool->order);
-    pool->ranges.n = field_uint(f, pool->ranges.n, DIBS_RANGES_MAX);
+    packed_text(f, pool->name, sizeof pool->name);
+    pool->scope = (dibs_scope) packed_uint(f, pool->scope, DIBS_SCOPE_CLUSTER);
+    int64_t band = packed_int(f, pool->band);
+    pool->cooldown_ms = packed_int(f, pool->cooldown_ms);
+    packed_text(f, pool->order, sizeof pool->order);
+    pool->ranges.n = packed_uint(f, pool->ranges.n, DIBS_RANGES_MAX);
     for (size_t i = 0; i < pool->ranges.n && !f->is_bad; i++) {
         dibs_range *range = &pool->ranges.item[i];
 
-        range->first = (uint16_t) field_uint(f, range->first, DIBS_PORT_MAX);
-        range->last = (uint16_t) field_uint(f, range->last, DIBS_PORT_MAX);
+        range->first = (uint16_t) packed_uint(f, range->first, DIBS_PORT_MAX);
+        range->last = (uint16_t) packed_uint(f, range->last, DIBS_PORT_MAX);
         f->is_bad = f->is_bad || range->first <= before || range->last < range->first;
         before = range->last;
     }
@@ -294,82 +294,82 @@ static void pool_fields(struct fields *f, dibs_pool *pool)
                 pool->cooldown_ms < 0 || pool->cooldown_ms > DIBS_COOLDOWN_MAX_MS || !pool->name[0];
     pool->band = (int32_t) band;
     if (f->out ? pool->is_rebuilt : !f->is_bad && f->at < f->end)
-        pool->is_rebuilt = field_uint(f, 1, 1) == 1;
+        pool->is_rebuilt = packed_uint(f, 1, 1) == 1;
 }
 DEFINE_PACK(pool, dibs_pool)
 
 void pack_ports(struct bytes *out, const struct portbits *ports)
 {
-    struct fields f = fields_to(out);
+    struct packed f = packed_to(out);
 
     for (uint32_t i = 0; i < PORTBITS_WORDS; i++)
         if (ports->word[i]) {
-            (void) field_uint(&f, i, UINT32_MAX);
-            (void) field_uint(&f, ports->word[i], UINT64_MAX);
+            (void) packed_uint(&f, i, UINT32_MAX);
+            (void) packed_uint(&f, ports->word[i], UINT64_MAX);
         }
 }
 
 bool unpack_ports(struct etcd_bytes from, struct portbits *out)
 {
-    struct fields f = fields_from(from);
+    struct packed f = packed_from(from);
 
     while (!f.is_bad && f.at < f.end) {
-        uint64_t i = field_uint(&f, 0, PORTBITS_WORDS - 1);
-        uint64_t word = field_uint(&f, 0, UINT64_MAX);
+        uint64_t i = packed_uint(&f, 0, PORTBITS_WORDS - 1);
+        uint64_t word = packed_uint(&f, 0, UINT64_MAX);
 
         if (!f.is_bad)
             out->word[i] |= word;
     }
-    return fields_are_done(&f);
+    return packed_is_done(&f);
 }
 
-static void answer_fields(struct fields *f, struct answer_record *answer)
+static void answer_fields(struct packed *f, struct answer_record *answer)
 {
-    field_text(f, answer->principal, sizeof answer->principal);
-    field_text(f, answer->key, sizeof answer->key);
-    answer->part = (uint32_t) field_uint(f, answer->part, UINT32_MAX);
-    answer->n = (uint32_t) field_uint(f, answer->n, UINT32_MAX);
-    answer->seq = field_uint(f, answer->seq, INT64_MAX);
-    answer->digest = field_uint(f, answer->digest, UINT64_MAX);
-    answer->claim_id = field_uint(f, answer->claim_id, INT64_MAX);
-    answer->generation = field_uint(f, answer->generation, INT64_MAX);
+    packed_text(f, answer->principal, sizeof answer->principal);
+    packed_text(f, answer->key, sizeof answer->key);
+    answer->part = (uint32_t) packed_uint(f, answer->part, UINT32_MAX);
+    answer->n = (uint32_t) packed_uint(f, answer->n, UINT32_MAX);
+    answer->seq = packed_uint(f, answer->seq, INT64_MAX);
+    answer->digest = packed_uint(f, answer->digest, UINT64_MAX);
+    answer->claim_id = packed_uint(f, answer->claim_id, INT64_MAX);
+    answer->generation = packed_uint(f, answer->generation, INT64_MAX);
 }
 DEFINE_PACK(answer, struct answer_record)
 
-static void sighting_fields(struct fields *f, struct sighting_record *sighting)
+static void sighting_fields(struct packed *f, struct sighting_record *sighting)
 {
-    sighting->seen.id = field_uint(f, sighting->seen.id, INT64_MAX);
-    sighting->seen.generation = field_uint(f, sighting->seen.generation, INT64_MAX);
-    sighting->seen.lease_until_ms = field_int(f, sighting->seen.lease_until_ms);
-    sighting->count = (uint32_t) field_uint(f, sighting->count, UINT32_MAX);
+    sighting->seen.id = packed_uint(f, sighting->seen.id, INT64_MAX);
+    sighting->seen.generation = packed_uint(f, sighting->seen.generation, INT64_MAX);
+    sighting->seen.lease_until_ms = packed_int(f, sighting->seen.lease_until_ms);
+    sighting->count = (uint32_t) packed_uint(f, sighting->count, UINT32_MAX);
     if (f->out ? sighting->since_ms != 0 : !f->is_bad && f->at < f->end) /* an older dibs writes none */
-        sighting->since_ms = field_int(f, sighting->since_ms);
+        sighting->since_ms = packed_int(f, sighting->since_ms);
 }
 DEFINE_PACK(sighting, struct sighting_record)
 
-static void fact_fields(struct fields *f, struct fact_record *fact)
+static void fact_fields(struct packed *f, struct fact_record *fact)
 {
-    field_text(f, fact->cluster, sizeof fact->cluster);
-    field_text(f, fact->installation, sizeof fact->installation);
-    fact->quota = (uint32_t) field_uint(f, fact->quota, DIBS_PORT_MAX);
+    packed_text(f, fact->cluster, sizeof fact->cluster);
+    packed_text(f, fact->installation, sizeof fact->installation);
+    fact->quota = (uint32_t) packed_uint(f, fact->quota, DIBS_PORT_MAX);
 }
 DEFINE_PACK(fact, struct fact_record)
 
-static void header_fields(struct fields *f, struct ledger_header *header)
+static void header_fields(struct packed *f, struct ledger_header *header)
 {
-    header->major = (uint32_t) field_uint(f, header->major, UINT32_MAX);
-    header->salt = field_uint(f, header->salt, UINT64_MAX);
+    header->major = (uint32_t) packed_uint(f, header->major, UINT32_MAX);
+    header->salt = packed_uint(f, header->salt, UINT64_MAX);
 }
 DEFINE_PACK(header, struct ledger_header)
 
-static void number_fields(struct fields *f, uint64_t *number)
+static void number_fields(struct packed *f, uint64_t *number)
 {
-    *number = field_uint(f, *number, UINT64_MAX);
+    *number = packed_uint(f, *number, UINT64_MAX);
 }
 DEFINE_PACK(number, uint64_t)
 
-static void boot_fields(struct fields *f, struct node_boot *boot)
+static void boot_fields(struct packed *f, struct node_boot *boot)
 {
-    field_text(f, boot->id, sizeof boot->id);
+    packed_text(f, boot->id, sizeof boot->id);
 }
 DEFINE_PACK(boot, struct node_boot)
