@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/request.h"
+#include "core/adopt.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include "base/err.h"
 #include "base/name_part.h"
 #include "base/text.h"
+#include "core/adopt.h"
 #include "host/kernel.h"
 #include "net/bindings.h"
 
@@ -194,7 +196,11 @@ dibs_status request_prepare(struct core *core, const struct call *call, const di
     request_set_choice(ask, want, r->mode == DIBS_RANDOM);
     dibs_status s = fill_bindings(core, call, r, ask, want, err);
     const dibs_heir holder = { .holder = r->holder, .pid = r->pid, .ttl_ms = r->ttl_ms };
-    return s == DIBS_OK ? core_holder(core, call, &holder, claim, err) : s;
+    if (s == DIBS_OK)
+        s = core_holder(core, call, &holder, claim, err);
+    if (s == DIBS_OK && !want->skips_probe && r->mode == DIBS_REQUIRED)
+        want->skips_probe = adopt_may(core, call, claim, r->port);
+    return s;
 }
 
 static int by_name(const void *a, const void *b)

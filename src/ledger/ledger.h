@@ -119,7 +119,7 @@ struct ledger_want {
     bool is_lookup;            /* return an existing claim of the name unchanged */
     bool is_same;              /* ... only if it has the requested bindings */
     bool is_adopted;           /* ... and keep it from now on */
-    bool skips_probe;          /* declared: the number is in use without a claim */
+    bool skips_probe;          /* declared or adopted: the number is in use without a claim */
     bool is_choice;            /* dibs chose the candidates: skip declared and cooling ports */
     bool accepts_cooling;      /* ... but not these cooling ones: no others are left */
     int64_t cooldown_ms;
