@@ -143,6 +143,20 @@ typedef struct dibs_batch {
                         their events */
 } dibs_batch;
 
+/* A port number that the processes of a command believe in. */
+typedef struct dibs_number {
+    dibs_proto proto;
+    uint16_t inside;  /* what the processes see */
+    uint16_t outside; /* the claimed port */
+    bool is_own;      /* false: another command binds it; this one can only connect to it */
+} dibs_number;
+
+typedef struct dibs_numbers {
+    int32_t pid; /* a child of the caller, which has not executed its command yet */
+    const dibs_number *numbers;
+    size_t n; /* at most DIBS_NUMBERS_MAX */
+} dibs_numbers;
+
 typedef enum dibs_scope { DIBS_SCOPE_HOST = 0, DIBS_SCOPE_CLUSTER } dibs_scope;
 
 enum { DIBS_BAND_AUTO = -1 }; /* by formula; 0: no band; else that many ports */

@@ -225,6 +225,14 @@ DIBS_API DIBS_MUST_USE dibs_status dibs_port_explain(dibs *handle, const dibs_po
 DIBS_API DIBS_MUST_USE dibs_status dibs_claim_assert(dibs *handle, const dibs_which *which, dibs_socket *out,
                                                      dibs_err *err);
 
+/* Let the process and its descendants use port numbers of their own: the daemon's programs in the kernel
+ * replace them by the claimed ports. The process is in a cgroup of its own afterwards. UNAVAILABLE: no
+ * daemon, or one that does not enforce claims; DENIED: not a child of the caller, or one that can still gain
+ * rights (PR_SET_NO_NEW_PRIVS is not set, and its user is not root). */
+DIBS_API DIBS_MUST_USE dibs_status dibs_numbers_set(dibs *handle, const dibs_numbers *numbers, dibs_err *err);
+/* Is there a daemon that enforces claims? */
+DIBS_API bool dibs_is_enforced(dibs *handle);
+
 enum dibs_reap_flags {
     DIBS_REAP_STALE = 1 << 0,   /* also kept claims whose project directory is gone */
     DIBS_REAP_DRY_RUN = 1 << 1, /* change nothing */

@@ -47,6 +47,10 @@
 /* "KIND/NAME" of the Kubernetes object that keeps a claim. */
 #define DIBS_KEEPER_MAX 63
 
+/* Port numbers of one command: a manifest's roles see each other's, and a person does not write more of them.
+ */
+#define DIBS_NUMBERS_MAX 256
+
 /* Why a level of holding could not be had: one sentence. */
 #define DIBS_HOLD_NOTE_MAX 191
 

@@ -186,9 +186,23 @@ struct wire_daemon {
     bool is_admin;
     int64_t boot_ms;
     char ledger[DIBS_SETTING_VALUE_MAX + 1];
+    bool enforces; /* the kernel refuses claimed ports to others */
 };
 void wire_daemon(struct jsonw *w, const struct wire_daemon *value);
 dibs_status wire_daemon_read(const jsonr_value *v, struct wire_daemon *out, dibs_err *err);
+
+/* ---- the numbers of a command ---- */
+enum { WIRE_ADDRESSES_MAX = 60 }; /* of a host; as the kernel's programs can compare */
+struct wire_numbers {
+    int32_t pid;
+    uint32_t n;
+    dibs_number number[DIBS_NUMBERS_MAX];
+    /* Addresses of the caller's host: a connection to one of them is one to itself. */
+    uint32_t n_addresses;
+    dibs_address address[WIRE_ADDRESSES_MAX];
+};
+void wire_numbers(struct jsonw *w, const struct wire_numbers *value);
+dibs_status wire_numbers_read(const jsonr_value *v, struct wire_numbers *out, dibs_err *err);
 
 /* ---- errors: RFC 9457 ---- */
 int wire_http_status(const dibs_err *err);

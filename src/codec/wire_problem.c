@@ -101,6 +101,7 @@ static const struct field daemon_fields[] = {
     D(BOOL, is_admin, "admin", 0),
     D(MS, boot_ms, "boot_ms", 0),
     D(TEXT, ledger, "ledger", 0),
+    D(BOOL, enforces, "enforces", 0),
     { 0 },
 };
 WIRE_VALUE(daemon, struct wire_daemon)

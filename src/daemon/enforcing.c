@@ -2,6 +2,7 @@
 /* Let the kernel enforce the claims of the ledger (dibs serve --enforce). */
 #include "base/err.h"
 #include "daemon/engine_internal.h"
+#include "hold/bpf/numbers_map.h"
 #include "hold/holds.h"
 #include "server/log.h"
 
@@ -38,25 +39,51 @@ dibs_status engine_enforce(struct engine *engine, struct enforce *enforce, dibs_
     return s;
 }
 
-/* Only a child of the caller: `dibs run` claims for the command that it is about to execute, while `dibs
- * claim
- * --pid` names a process that others started and that may have children already. */
+/* Find a child of `parent` that it is about to execute; false: it is none. `dibs claim --pid` names a process
+ * that others started, and that may have children already. */
+static bool find_child(const struct engine *e, pid_t parent, pid_t pid, struct process_facts *out)
+{
+    if (pid <= 0 || parent <= 0 || process_identify(&e->core->view, pid, out, NULL) != DIBS_OK ||
+        out->ppid != parent)
+        return false;
+    out->process.pid = pid; /* also where the process is in a pid namespace below ours */
+    return true;
+}
+
 void engine_isolate(struct engine *engine, pid_t parent, const dibs_claim *claim)
 {
-    const struct process_view *view = &engine->core->view;
     struct process_facts facts = { 0 };
     char path[RUN_CGROUP_PATH_MAX + 1];
     dibs_err err = { 0 };
 
-    if (!engine->enforce || parent <= 0 || claim->holder != DIBS_HELD_BY_PROCESS)
+    if (!engine->enforce || claim->holder != DIBS_HELD_BY_PROCESS ||
+        !find_child(engine, parent, process_pid_here(&engine->core->view, &claim->process), &facts))
         return;
-    pid_t pid = process_pid_here(view, &claim->process);
-    if (pid <= 0 || process_identify(view, pid, &facts, NULL) != DIBS_OK || facts.ppid != parent)
-        return;
-    facts.process.pid = pid; /* also where the process is in a pid namespace below ours */
     if (enforce_isolate(engine->enforce, &facts.process, path, &err) != DIBS_OK && !engine->has_no_cgroups)
         LOG(LOG_WARNING,
             "commands get no cgroup of their own: a descendant that leaves them may bind nothing", "why",
             err.msg);
     engine->has_no_cgroups = err.code != DIBS_OK;
+    /* With numbers of its own the command may be served by its parent, which binds in its place (hold/as). */
+    if (claim->as_port && !engine->has_no_cgroups)
+        enforce_join(engine->enforce, &facts.process, parent);
+}
+
+dibs_status engine_number(struct engine *engine, pid_t parent, pid_t pid, struct numbers *numbers,
+                          char *cgroup, dibs_err *err)
+{
+    struct process_facts facts = { 0 };
+
+    if (!engine->enforce)
+        return err_set(err, DIBS_UNAVAILABLE,
+                       "this daemon has no programs in the kernel: start it with 'dibs serve --enforce'");
+    if (!find_child(engine, parent, pid, &facts))
+        return err_set(err, DIBS_DENIED, "process %d is not a child of yours", (int) pid);
+    /* A program that gains rights when it starts would trust the numbers that an ordinary user gave it. */
+    if (numbers->n > 0 && facts.uid != 0 && !process_cannot_gain_rights(pid))
+        return err_set(err, DIBS_DENIED, "process %d could still gain rights: set PR_SET_NO_NEW_PRIVS first",
+                       (int) pid);
+    dibs_status s = enforce_isolate(engine->enforce, &facts.process, cgroup, err);
+    return s == DIBS_OK && numbers->n > 0 ? enforce_numbers(engine->enforce, &facts.process, numbers, err)
+                                          : s;
 }

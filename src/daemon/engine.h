@@ -92,6 +92,11 @@ dibs_status engine_enforce(struct engine *engine, struct enforce *enforce, dibs_
  */
 void engine_isolate(struct engine *engine, pid_t parent, const dibs_claim *claim);
 
+/* Let a child of `parent`, in a cgroup of its own, use these numbers. UNAVAILABLE: the kernel does not
+ * enforce claims; DENIED: it is no child, or it may still gain rights. */
+dibs_status engine_number(struct engine *engine, pid_t parent, pid_t pid, struct numbers *numbers,
+                          char *cgroup, dibs_err *err);
+
 /* Do everything that is queued or due; called once per loop turn. */
 void engine_turn(struct engine *engine);
 /* Return how long the loop may wait; below 0: without limit. */

@@ -2,6 +2,7 @@
 #include "hold/enforce.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/bpf.h>
 #include <poll.h>
 #include <spawn.h>
@@ -18,6 +19,7 @@
 #include "base/err.h"
 #include "base/hash_table.h"
 #include "hold/bpf/hand_over.h"
+#include "hold/bpf/numbers_map.h"
 #include "hold/bpf/ports_map.h"
 #include "hold/enforce_host.h"
 #include "host/kernel.h"
@@ -173,10 +175,9 @@ static void set_owner(const struct enforce *e, const dibs_claim *claim, struct p
     }
 }
 
-static void set_address(const dibs_address *address, struct ports_owner *out)
+void enforce_address(const dibs_address *address, uint32_t out[4])
 {
     static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-    static const uint8_t none[16] = { 0 };
     uint8_t bytes[16];
 
     memcpy(bytes, address->bytes, sizeof bytes);
@@ -184,9 +185,14 @@ static void set_address(const dibs_address *address, struct ports_owner *out)
         memcpy(bytes, mapped, sizeof mapped);
         memcpy(bytes + sizeof mapped, address->bytes, 4);
     }
-    memcpy(out->address, bytes, sizeof out->address);
+    memcpy(out, bytes, sizeof bytes);
+}
+
+static void set_address(const dibs_address *address, struct ports_owner *out)
+{
+    enforce_address(address, out->address);
     out->any = 0;
-    if (memcmp(address->bytes, none, address->len) == 0)
+    if (dibs_address_is_wildcard(address))
         out->any = address->len == 4 ? PORTS_ANY4 : address->v6only ? PORTS_ANY6 : PORTS_ANY4 | PORTS_ANY6;
 }
 
@@ -231,7 +237,7 @@ dibs_status enforce_put(struct enforce *enforce, const dibs_claim *claim, dibs_e
     struct entry *entry = NULL;
 
     enforce_drop(enforce, claim->id);
-    if (!claim->is_exclusive || claim->is_damaged || claim->node[0])
+    if (claim->hold != DIBS_HOLD_ENFORCE || claim->is_damaged || claim->node[0])
         return DIBS_OK;
     dibs_status s = find_cookie(enforce, claim->netns, &netns, err);
     if (s != DIBS_OK)
@@ -298,6 +304,49 @@ void enforce_forget(struct enforce *enforce)
 dibs_status enforce_isolate(struct enforce *enforce, const dibs_process *process, char *path, dibs_err *err)
 {
     return run_cgroup_make(enforce->cgroups, process, path, err);
+}
+
+void enforce_join(struct enforce *enforce, const dibs_process *process, pid_t pid)
+{
+    run_cgroup_join(enforce->cgroups, process, pid);
+}
+
+/* Attach a program to a cgroup. Unlike a link this stays until the cgroup is removed, also without us. */
+static int attach(int cgroup, int program, enum bpf_attach_type type)
+{
+    union bpf_attr attr;
+
+    memset(&attr, 0, sizeof attr);
+    attr.target_fd = (uint32_t) cgroup;
+    attr.attach_bpf_fd = (uint32_t) program;
+    attr.attach_type = type;
+    attr.attach_flags = BPF_F_ALLOW_MULTI;
+    return bpf(BPF_PROG_ATTACH, &attr);
+}
+
+dibs_status enforce_numbers(struct enforce *enforce, const dibs_process *process, struct numbers *numbers,
+                            dibs_err *err)
+{
+#define TYPE(program, type) type,
+    static const enum bpf_attach_type types[] = { HAND_OVER_AS_MAP(TYPE) };
+#undef TYPE
+    struct run_cgroup cgroup = { 0 };
+    AUTO(fd_auto) int fd = run_cgroup_open(enforce->cgroups, process);
+
+    if (fd < 0 || !run_cgroup_of(enforce->cgroups, process, &cgroup))
+        return err_set(err, DIBS_NOT_FOUND, "process %" PRId32 " has no cgroup of its own", process->pid);
+    uint64_t cookie = 0;
+    dibs_status s = find_cookie(enforce, numbers->netns, &cookie, err);
+    if (s != DIBS_OK)
+        return s;
+    numbers->netns = cookie;
+    /* A second call replaces the numbers; its programs are attached already. */
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (attach(fd, enforce->fds[HAND_OVER_AS + i], types[i]) != 0 && errno != EINVAL)
+            return err_os(err, DIBS_UNAVAILABLE, errno, "attaching programs to a cgroup");
+    if (map_call(BPF_MAP_UPDATE_ELEM, enforce->fds[HAND_OVER_NUMBERS], &cgroup.id, numbers) != 0)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "writing the numbers of a cgroup");
+    return DIBS_OK;
 }
 
 void enforce_clean(struct enforce *enforce)

@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "base/hash_table.h"
 #include "base/text.h"
+#include "host/process.h"
 
 #include "base/banned.h"
 
@@ -98,29 +99,19 @@ static dibs_status add(struct run_cgroups *c, const char *path, int32_t pid, uin
     return DIBS_OK;
 }
 
-/* Read the path of the process's cgroup v2, "" for the root: the line "0::/user.slice". */
-static dibs_status read_path(int32_t pid, char *out, size_t size, dibs_err *err)
+/* Let the thread move the process. */
+static dibs_status move_to(const struct run_cgroups *c, const char *path, int32_t pid, dibs_err *err)
 {
-    char name[48];
-    char text[8192];
+    char procs[RUN_CGROUP_PATH_MAX + 16];
 
-    (void) snprintf(name, sizeof name, "/proc/%" PRId32 "/cgroup", pid);
-    AUTO(fd_auto) int fd = open(name, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (n < 0)
-        return err_os(err, DIBS_UNAVAILABLE, errno, "reading %s", name);
-    text[n] = '\0';
-    const char *line = strncmp(text, "0::/", 4) == 0 ? text : strstr(text, "\n0::/");
-    if (!line)
-        return err_set(err, DIBS_UNAVAILABLE, "process %" PRId32 " is in no cgroup v2", pid);
-    line = strchr(line, '/');
-    size_t length = strcspn(line, "\n");
-    if (strncmp(line, "/../", 4) == 0 || length >= size)
-        return err_set(err, DIBS_UNAVAILABLE, "the cgroup of process %" PRId32 " cannot be reached from here",
-                       pid);
-    memcpy(out, line, length);
-    out[length == 1 ? 0 : length] = '\0';
-    return DIBS_OK;
+    (void) snprintf(procs, sizeof procs, "%s/cgroup.procs", path + 1);
+    int fd = openat(c->root_fd, procs, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_os(err, DIBS_UNAVAILABLE, errno, "opening the cgroup %s", path);
+    if (write(c->moves[1], &(struct move){ fd, pid }, sizeof(struct move)) > 0)
+        return DIBS_OK; /* the thread closes it */
+    (void) close(fd);
+    return err_os(err, DIBS_UNAVAILABLE, errno, "moving process %" PRId32 " into its cgroup", pid);
 }
 
 dibs_status run_cgroup_make(struct run_cgroups *cgroups, const dibs_process *process,
@@ -128,13 +119,12 @@ dibs_status run_cgroup_make(struct run_cgroups *cgroups, const dibs_process *pro
 {
     const struct cgroup *known = find(cgroups, process->pid, process->start_ticks);
     char inside[PATH_MAX];
-    char procs[RUN_CGROUP_PATH_MAX + 16];
 
     if (known) {
         (void) text_copy(path, RUN_CGROUP_PATH_MAX + 1, known->path);
         return DIBS_OK;
     }
-    dibs_status s = read_path(process->pid, inside, sizeof inside, err);
+    dibs_status s = process_cgroup(process->pid, inside, sizeof inside, err);
     if (s != DIBS_OK)
         return s;
     int n = snprintf(path, RUN_CGROUP_PATH_MAX + 1, "%s/" NAME_FORMAT, inside, process->pid,
@@ -144,16 +134,15 @@ dibs_status run_cgroup_make(struct run_cgroups *cgroups, const dibs_process *pro
     if (mkdirat(cgroups->root_fd, path + 1, 0755) != 0 && errno != EEXIST)
         return err_os(err, DIBS_UNAVAILABLE, errno, "making the cgroup %s", path);
     s = add(cgroups, path, process->pid, process->start_ticks, err);
-    (void) snprintf(procs, sizeof procs, "%s/cgroup.procs", path + 1);
-    int fd = s == DIBS_OK ? openat(cgroups->root_fd, procs, O_WRONLY | O_CLOEXEC) : -1;
-    if (s == DIBS_OK && fd < 0)
-        s = err_os(err, DIBS_UNAVAILABLE, errno, "opening the cgroup %s", path);
-    if (s != DIBS_OK)
-        return s;
-    if (write(cgroups->moves[1], &(struct move){ fd, process->pid }, sizeof(struct move)) > 0)
-        return DIBS_OK; /* the thread closes it */
-    (void) close(fd);
-    return err_os(err, DIBS_UNAVAILABLE, errno, "moving process %" PRId32 " into its cgroup", process->pid);
+    return s == DIBS_OK ? move_to(cgroups, path, process->pid, err) : s;
+}
+
+void run_cgroup_join(struct run_cgroups *cgroups, const dibs_process *process, pid_t pid)
+{
+    const struct cgroup *cgroup = find(cgroups, process->pid, process->start_ticks);
+
+    if (cgroup)
+        (void) move_to(cgroups, cgroup->path, (int32_t) pid, NULL); /* else it binds as a stranger */
 }
 
 bool run_cgroup_of(const struct run_cgroups *cgroups, const dibs_process *process, struct run_cgroup *out)
@@ -163,6 +152,13 @@ bool run_cgroup_of(const struct run_cgroups *cgroups, const dibs_process *proces
     if (cgroup)
         *out = cgroup->is;
     return cgroup != NULL;
+}
+
+int run_cgroup_open(const struct run_cgroups *cgroups, const dibs_process *process)
+{
+    const struct cgroup *cgroup = find(cgroups, process->pid, process->start_ticks);
+
+    return cgroup ? openat(cgroups->root_fd, cgroup->path + 1, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 }
 
 /* A cgroup with a process, or with a cgroup of its command's own, cannot be removed. One that was made for a

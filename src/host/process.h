@@ -47,6 +47,13 @@ bool process_descends_from(const struct process_view *view, pid_t pid, pid_t anc
 /* Is its working directory `dir` or below? False when unknown. */
 bool process_works_in(pid_t pid, const char *dir);
 
+/* Write the path of its cgroup v2, "" for the root. UNAVAILABLE: it has none, or not one below ours. */
+dibs_status process_cgroup(pid_t pid, char *out, size_t size, dibs_err *err);
+/* Is its cgroup called as the last part of this path? The rest may look different from a container. */
+bool process_is_in_cgroup(pid_t pid, const char *cgroup);
+/* Can it never get more rights by executing a program (PR_SET_NO_NEW_PRIVS)? False when unknown. */
+bool process_cannot_gain_rights(pid_t pid);
+
 /* Parse /proc/PID/stat after the last ')'; public for tests. */
 struct proc_stat {
     char state;

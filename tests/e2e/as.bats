@@ -4,6 +4,7 @@
 # tested: DIBS_TEST_AS=seccomp (the default) or bpf.
 load ../support/dibs
 load ../cli/cli
+load ../support/serve
 
 WAY=${DIBS_TEST_AS:-seccomp}
 CALLS="own_server families both_families refusals untouched non_blocking signals waiting_connect threads vfork
@@ -20,18 +21,28 @@ setup_file() {
 setup() {
     dibs_setup
     CALL=$BATS_FILE_TMPDIR/calls
+    [ "$WAY" = bpf ] || return 0
+    needs_root
+    needs curl
+    PLACE=$(mktemp -d "${TMPDIR:-/tmp}/dibs-as.XXXXXX") # the daemon's socket, for all users
+    chmod 0755 "$PLACE"
+    SOCKET_DIR=$PLACE serve_start --enforce
+    sed -i "/^$DAEMON\$/d" "$T/started" # ended last
+    export DIBS_SOCKET=$SOCKET
 }
 teardown() {
     local pid
     while read -r pid; do if kill -TERM "$pid" 2>/dev/null; then wait "$pid" || true; fi; done <"$T/started"
     # What notified for a command has ended with the command's last process.
     wait_until 10 none_left
-    [ -z "${USERS:-}" ] || rm -rf "$USERS"
+    [ -z "${DAEMON:-}" ] || serve_stop
+    rm -rf ${USERS:+"$USERS"} ${PLACE:+"$PLACE"}
     dibs_teardown
 }
 none_left() {
     # (grep itself must not have the variable)
-    not env -u DIBS_LEDGER grep -lzxF "DIBS_LEDGER=$DIBS_LEDGER" /proc/[0-9]*/environ 2>/dev/null
+    not env -u DIBS_LEDGER grep -lzxF "DIBS_LEDGER=$DIBS_LEDGER" /proc/[0-9]*/environ 2>/dev/null |
+        grep -vx "/proc/${DAEMON:-}/environ"
 }
 
 # user COMMAND...: captures a command of another user, with a ledger of its own.

@@ -92,7 +92,7 @@ is_gone() { [ ! -e "$CGROUPS$1" ]; }
     CGROUPS=$(findmnt -nt cgroup2 -o TARGET | head -n 1)
     enforcing
     # The subshell ends at once; what it started has another parent then.
-    start dibs run -p web -- sh -c "echo \$\$ >\"$T/pid\"; sleep 0.5; ( ( sleep 1; $PUBLIC/bind_once.py \$PORT >\"$T/later\" ) & ); sleep 3"
+    start dibs run -p web -- sh -c "echo \$\$ >\"$T/pid\"; ( ( sleep 1; $PUBLIC/bind_once.py \$PORT >\"$T/later\" ) & ); sleep 3"
     wait_until 10 test -s "$T/pid"
     pid=$(cat "$T/pid")
     wait_until 10 grep -q "dibs-run.$pid" "/proc/$pid/cgroup"
@@ -128,12 +128,16 @@ is_gone() { [ ! -e "$CGROUPS$1" ]; }
     bound EADDRINUSE "$port" addr
 }
 
-@test "the claims of before the start are enforced, and a claim that ends is not any more" {
+@test "claims stay enforced when the daemon is restarted, and one that ends is not any more" {
+    enforcing
     start_sleeper
-    port=$(dibs claim --pid "$STARTED" --proto tcp)
-    bound ok "$port" addr
+    port=$(dibs claim --pid "$STARTED")
+    serve_stop
+    DIBS_SOCKET=none dibs claim --port 23000 --pid "$STARTED" # without the daemon: of the level none
     enforcing
     bound EADDRINUSE "$port" addr
+    bound ok 23000
+    [ "$(dibs ls --all --json --port "$port" | field hold)" = enforce ]
     end_process "$STARTED"
     wait_until 10 bound ok "$port" addr
 }

@@ -14,7 +14,7 @@ setup() {
 }
 teardown() { sandbox_teardown; }
 
-# serve_all: a daemon on every transport; $TLS is its port over TCP, $TOKEN a token there, $LOOPBACK that for gRPC's clients.
+# serve_all [OPTION]...: a daemon on every transport; $TLS is its port over TCP, $TOKEN a token there, $LOOPBACK that for gRPC's clients.
 serve_all() {
     TOKEN=sixteen-or-more-$RANDOM$RANDOM
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost \
@@ -22,7 +22,7 @@ serve_all() {
     (umask 077 && echo "uid:65534 $TOKEN" >"$T/tokens")
     TLS=$("$DIBS_TEST_SUPPORT/free_port.py") LOOPBACK=$("$DIBS_TEST_SUPPORT/free_port.py")
     SOCKET_DIR=$PUBLIC serve_start --listen "127.0.0.1:$TLS" --tls-cert "$T/cert.pem" --tls-key "$T/key.pem" --tokens "$T/tokens" \
-        --portserver-http "127.0.0.1:$LOOPBACK"
+        --portserver-http "127.0.0.1:$LOOPBACK" "$@"
 }
 
 @test "everything that the daemon answers is as its description says, and nothing else is there" {
@@ -31,7 +31,7 @@ serve_all() {
     mkdir "$T/gone"
     DIBS_LEDGER=sqlite:$T/gone.db SOCKET_DIR=$T/gone serve_start --quota 1
     gone=$SOCKET
-    serve_all
+    serve_all --enforce
     listen 0
     run timeout 60 python3 "$BATS_TEST_DIRNAME/openapi.py" "$ADMIN" "$SOCKET" "$strict" "$gone" "$T/gone.db" "$TLS" "$T/cert.pem" \
         "$TOKEN" "$LOOPBACK" "$LISTENED"

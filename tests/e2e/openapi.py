@@ -14,6 +14,7 @@ import json
 import os
 import re
 import socket
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -386,6 +387,23 @@ def nodes():
     ask("releaseOnNodes", 400, query="?host=a&name=x")
 
 
+def numbers():
+    child = subprocess.Popen(["sleep", "60"])
+    mine = {"pid": child.pid, "numbers": [{"proto": "tcp", "inside": 3000, "outside": 20001, "own": True}]}
+    try:
+        assert f"dibs-run.{child.pid}." in ask("numbers", 200, mine).json["cgroup"]
+        ask("numbers", 200, {**mine, "addresses": [{"address": "10.0.0.1"}]})
+        ask("numbers", 200, {"pid": child.pid, "numbers": []})
+        ask("numbers", 403, {**mine, "pid": os.getppid()})  # not a child
+        ask("numbers", 400, {**mine, "numbers": [{"proto": "sctp", "inside": 1, "outside": 2}]})
+        ask("numbers", 400, {**mine, "numbers": mine["numbers"] * 257})
+        ask("numbers", 400, {**mine, "addresses": [{"address": "10.0.0.1"}] * 61})
+        ask("numbers", 503, mine, socket_path=GONE)  # it enforces nothing
+    finally:
+        child.kill()
+        child.wait()
+
+
 def maintenance():
     assert ask("reap", 200, {"stale": True, "dry_run": True}).json == {"claims": []}
     ask("reap", 200)
@@ -446,7 +464,7 @@ def the_quota_is_used_up():
 
 
 def the_ledger_is_gone():
-    bodies = {"batch": {"requests": [{}]}, "setPool": {**POOL, "name": "none"}, "restore": {"dibs": 1, "pools": [], "claims": []},
+    bodies = {"numbers": {"pid": os.getpid(), "numbers": []}, "batch": {"requests": [{}]}, "setPool": {**POOL, "name": "none"}, "restore": {"dibs": 1, "pools": [], "claims": []},
               "importRange": {"range": "20000-32767"}, "renew": {"ttl": "1h"}, "transfer": {"keep": True}}
     queries = {"which": "?name=x", "locate": "?name=x&project=/srv"}
     for end in ("", "-wal", "-shm"):
@@ -500,6 +518,7 @@ lists()
 events()
 pools(web)
 nodes()
+numbers()
 maintenance()
 others(web)
 grpc()

@@ -40,7 +40,7 @@ WEB_PAGES = [{"Origin": "http://example.org"}, {"Sec-Fetch-Site": "cross-site"},
 # Why a request that has the described shape can be invalid all the same.
 RULES = [
     # grammars of single texts
-    "address ", "zone ids", "port range ", "name '", "a name cannot be empty", "must be PROTO/ADDRESS", "must be base64", "that is not a token",
+    "address ", "must be one address", "zone ids", "port range ", "name '", "a name cannot be empty", "must be PROTO/ADDRESS", "must be base64", "that is not a token",
     "duration '", "is out of range", "for at most 60 s", "a lease must last", "at least 1ms", "band\" must be auto", "is not auto, off or a number",
     # members that need or exclude each other
     "\"port\" must be given in this mode", "\"mode\" must be required or preferred", "a claim needs a holder", "an alignment needs",

@@ -218,7 +218,10 @@ static void untouched(void)
     struct sockaddr_storage name;
     socklen_t size = sizeof name;
     CHECK(getsockname(pair[0], (struct sockaddr *) &name, &size) == 0 && name.ss_family == AF_UNIX);
-    CHECK(syscall(SYS_io_uring_setup, 1, NULL) == -1 && errno == EPERM);
+    /* A filter sees no operation of a ring; the kernel's programs do. */
+    const char *way = getenv("DIBS_TEST_AS");
+    if (!way || strcmp(way, "bpf") != 0)
+        CHECK(syscall(SYS_io_uring_setup, 1, NULL) == -1 && errno == EPERM);
 }
 
 static void non_blocking(void)

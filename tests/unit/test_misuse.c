@@ -203,6 +203,11 @@ static void no_handle_is_no_crash(void **state)
     assert_int_equal(dibs_boot_ms(NULL), 0);
     assert_false(dibs_is_degraded(NULL, why, sizeof why));
     assert_false(dibs_is_degraded(r->handle, NULL, 0));
+    assert_false(dibs_is_enforced(NULL));
+    assert_false(dibs_is_enforced(r->handle)); /* there is no daemon */
+    REFUSED(dibs_numbers_set(NULL, &(dibs_numbers){ .pid = 1 }, &err));
+    REFUSED(dibs_numbers_set(r->handle, NULL, &err));
+    REFUSED(dibs_numbers_set(r->handle, &(dibs_numbers){ .pid = 1, .n = 1 }, &err));
     assert_null(dibs_settings_of(NULL));
     assert_string_equal(dibs_principal_of(NULL), "");
     REFUSED(dibs_claim_ports(NULL, &r->batch, &out, &err));

@@ -497,18 +497,17 @@ static void a_list_goes_from_page_to_page_and_stops_on_request(void **state)
 
 static void the_own_principal_is_requested_once(void **state)
 {
-    static const char me[] = "{\"version\":\"9\",\"principal\":\"uid:1000@7\",\"boot_ms\":1}";
+    static const char me[] =
+        "{\"version\":\"9\",\"principal\":\"uid:1000@7\",\"boot_ms\":1,\"enforces\":true}";
     struct server *s = *state;
     char text[512];
-    char why[64] = "";
 
     answer_with(text, sizeof text, 200, me);
     BEGIN(s, { .reply = text }, { .reply = text });
     assert_string_equal(dibs_principal_of(s->handle), "uid:1000@7");
     assert_string_equal(dibs_principal_of(s->handle), "uid:1000@7");
     assert_int_equal(s->n_seen, 1);
-    assert_false(dibs_is_degraded(s->handle, why, sizeof why)); /* a daemon has its ledger */
-    assert_string_equal(why, "");
+    assert_true(dibs_is_enforced(s->handle)); /* as it is now */
     assert_string_equal(dibs_settings_of(s->handle)->socket, s->path);
     assert_true(dibs_boot_ms(s->handle) > 0);
 }

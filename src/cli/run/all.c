@@ -183,7 +183,7 @@ static dibs_status serve_as(struct processes *all, uint16_t *ports, dibs_err *er
         pod_ports(&all->pods.all[p], &all->claims, ports);
         s = run_as_number(all->cli, &command, err);
     }
-    return s ? s : run_as_serve(all->cli->as, err);
+    return s ? s : run_as_serve(all->cli, err);
 }
 
 static dibs_status start_commands(struct processes *all, dibs_err *err)

@@ -20,8 +20,10 @@
 #include "base/banned.h"
 
 struct run_as {
+    bool is_in_kernel; /* the daemon's programs do it, without a filter, a notifier and a second process */
     struct as_filter *filter;
     struct as_tree *trees; /* one for each command that was started */
+    pid_t *pids;           /* their processes */
     size_t n;
     struct as_notifier *notifier;
     int met[2];   /* the new process writes its listener, or a negative errno */
@@ -146,6 +148,27 @@ static dibs_status split(struct cli *cli, struct run_as *as, bool *is_first, dib
     return DIBS_OK;
 }
 
+/* Choose between the two ways: the daemon's programs in the kernel cost a call nothing, but only some daemons
+ * have them. */
+static dibs_status choose_way(struct cli *cli, bool *is_in_kernel, dibs_err *err)
+{
+    const char *way = cli_value(cli, "as-by");
+    dibs_err no_ledger = { 0 };
+
+    *is_in_kernel = false;
+    if (way && strcmp(way, "seccomp") == 0)
+        return DIBS_OK;
+    if (way && strcmp(way, "bpf") != 0)
+        return err_set(err, DIBS_INVALID, "run: --as-by %.32s: there are seccomp and bpf", way);
+    /* Without a ledger the claim will say why. It must not be open in the child. */
+    *is_in_kernel = cli_open(cli, &no_ledger) == DIBS_OK && dibs_is_enforced(cli->handle);
+    dibs_close(cli->handle);
+    cli->handle = NULL;
+    if (way && !*is_in_kernel)
+        return err_set(err, DIBS_UNAVAILABLE, "run: --as-by bpf needs a daemon with 'dibs serve --enforce'");
+    return DIBS_OK;
+}
+
 dibs_status run_as_begin(struct cli *cli, bool has_udp, bool *is_first, dibs_err *err)
 {
     AUTO(free_auto) struct run_as *as = calloc(1, sizeof *as);
@@ -154,8 +177,10 @@ dibs_status run_as_begin(struct cli *cli, bool has_udp, bool *is_first, dibs_err
     if (!as)
         return err_set(err, DIBS_FAILURE, "out of memory");
     *as = (struct run_as){ .met = { -1, -1 }, .first = -1 };
-    dibs_status s = as_filter_make(has_udp, &as->filter, err);
-    if (!s)
+    dibs_status s = choose_way(cli, &as->is_in_kernel, err);
+    if (!s && !as->is_in_kernel)
+        s = as_filter_make(has_udp, &as->filter, err);
+    if (!s && !as->is_in_kernel)
         s = split(cli, as, is_first, err);
     if (s || *is_first)
         as_filter_free(as->filter);
@@ -183,6 +208,7 @@ static void run_as_free(struct run_as *as)
         free(as->trees[i].numbers);
     }
     free(as->trees);
+    free(as->pids);
     as_filter_free(as->filter);
     fd_auto(&as->first);
     free(as);
@@ -220,11 +246,24 @@ dibs_status run_as_before(struct run_as *as, dibs_err *err)
         return err_set(err, DIBS_FAILURE, "out of memory");
     as->trees = more;
     as->trees[as->n] = (struct as_tree){ .listener = -1 };
+    pid_t *pids = reallocarray(as->pids, as->n + 1, sizeof *pids);
+    if (!pids)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    as->pids = pids;
+    if (as->is_in_kernel)
+        return DIBS_OK;
     return pipe2(as->met, O_CLOEXEC) ? err_os(err, DIBS_FAILURE, errno, "run: cannot make a pipe") : DIBS_OK;
 }
 
 void run_as_enter(struct run_as *as)
 {
+    /* A program with more rights than its user must not believe in the user's numbers. Root has all anyway.
+     */
+    if (as->is_in_kernel) {
+        if (geteuid() != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+            _exit(1);
+        return;
+    }
     int listener = as_filter_load(as->filter);
 
     (void) cli_write_all(as->met[1], &listener, sizeof listener);
@@ -234,6 +273,11 @@ void run_as_enter(struct run_as *as)
 
 dibs_status run_as_meet(struct run_as *as, pid_t pid, dibs_err *err)
 {
+    as->pids[as->n] = pid;
+    if (as->is_in_kernel) {
+        as->n++;
+        return DIBS_OK;
+    }
     AUTO(fd_auto) int from = as->met[0];
     int listener = -EPIPE;
 
@@ -297,7 +341,29 @@ dibs_status run_as_number(struct cli *cli, const struct run_as_command *command,
     return DIBS_OK;
 }
 
-dibs_status run_as_serve(struct run_as *as, dibs_err *err)
+/* Give each command's numbers to the daemon. */
+static dibs_status number_all(const struct cli *cli, const struct run_as *as, dibs_err *err)
 {
-    return as_notifier_start(as->trees, as->n, &as->notifier, err);
+    dibs_status s = DIBS_OK;
+
+    for (size_t i = 0; i < as->n && !s; i++) {
+        const struct as_tree *tree = &as->trees[i];
+        AUTO(free_auto) dibs_number *numbers = calloc(tree->n + 1, sizeof *numbers);
+
+        if (!numbers)
+            return err_set(err, DIBS_FAILURE, "out of memory");
+        for (size_t k = 0; k < tree->n; k++)
+            numbers[k] = (dibs_number){ tree->numbers[k].proto, tree->numbers[k].inside,
+                                        tree->numbers[k].outside, tree->numbers[k].is_own };
+        s = dibs_numbers_set(cli->handle, &(dibs_numbers){ as->pids[i], numbers, tree->n }, err);
+    }
+    return s ? err_wrap(err, s, "run: --as-by bpf") : DIBS_OK;
+}
+
+dibs_status run_as_serve(const struct cli *cli, dibs_err *err)
+{
+    struct run_as *as = cli->as;
+
+    return as->is_in_kernel ? number_all(cli, as, err)
+                            : as_notifier_start(as->trees, as->n, &as->notifier, err);
 }

@@ -50,6 +50,6 @@ struct run_as_command {
     size_t n;
 };
 dibs_status run_as_number(struct cli *cli, const struct run_as_command *command, dibs_err *err);
-/* Start the notifier for all commands that were started. */
-dibs_status run_as_serve(struct run_as *as, dibs_err *err);
+/* Start the notifier for all commands that were started, or give their numbers to the daemon. */
+dibs_status run_as_serve(const struct cli *cli, dibs_err *err);
 #endif

@@ -183,12 +183,9 @@ static bool passes(const struct command *command)
 /* Split dibs into two processes if --as is given. */
 static dibs_status begin_as(struct cli *cli, const struct command *command, bool *is_first, dibs_err *err)
 {
-    const char *way = cli_value(cli, "as-by");
     bool has_udp = false;
 
     *is_first = false;
-    if (way && strcmp(way, "seccomp") != 0)
-        return err_set(err, DIBS_INVALID, "run: --as-by %.32s: there is only seccomp", way);
     if (!cli_has(cli, "as"))
         return DIBS_OK;
     for (size_t i = 0; i < command->claims.n; i++)

@@ -201,6 +201,24 @@ static dibs_status record(const struct launch_claims *claims, dibs_err *err)
     return s;
 }
 
+/* Wait until the daemon has put the processes of enforced claims into cgroups: what they start before that
+ * could leave their parents, and then belong to nobody. */
+static void wait_for_cgroups(const struct launch_claims *claims)
+{
+    int32_t last = 0;
+    dibs_err err = { 0 };
+
+    for (size_t i = 0; i < claims->n; i++) {
+        int32_t pid = claims->requests[i].holder == DIBS_HELD_BY_PROCESS ? claims->requests[i].pid : 0;
+
+        if (!pid || pid == last || claims->claims[i].hold != DIBS_HOLD_ENFORCE)
+            continue;
+        last = pid;
+        if (dibs_numbers_set(claims->cli->handle, &(dibs_numbers){ .pid = pid }, &err) != DIBS_OK)
+            cli_note(claims->cli, "the command has no cgroup of its own: %s", err.msg);
+    }
+}
+
 dibs_status launch_claim(const struct launch_claims *claims, dibs_err *err)
 {
     const dibs_batch others = { .requests = claims->requests, .n = claims->n - claims->n_declared };
@@ -208,7 +226,11 @@ dibs_status launch_claim(const struct launch_claims *claims, dibs_err *err)
 
     if (!s)
         s = dibs_claim_ports(claims->cli->handle, &others, claims->claims, err);
-    return s || !claims->record ? s : record(claims, err);
+    if (!s && claims->record)
+        s = record(claims, err);
+    if (!s)
+        wait_for_cgroups(claims);
+    return s;
 }
 
 static dibs_status claim_for(const struct launch *launch, const struct launch_claims *claims, pid_t pid,
@@ -233,7 +255,7 @@ static dibs_status serve_as(const struct launch *launch, const struct launch_cla
     };
     dibs_status s = run_as_number(claims->cli, &command, err);
 
-    return s ? s : run_as_serve(claims->cli->as, err);
+    return s ? s : run_as_serve(claims->cli, err);
 }
 
 static int take_sockets(void *ctx, int go)

@@ -124,6 +124,9 @@ api_work_fn api_nodes, api_node_remove, api_claim_on_nodes, api_release_on_nodes
 api_work_fn api_pools, api_pool, api_pool_put, api_pool_remove, api_pool_usage, api_pool_export,
     api_pool_import;
 
+/* numbers.c */
+api_work_fn api_numbers;
+
 /* upkeep.c */
 api_work_fn api_explain, api_reap, api_repair, api_restore, api_daemon, api_doctor, api_doctor_fix;
 

@@ -124,6 +124,7 @@ dibs_status api_daemon(struct api_request *request, dibs *handle, dibs_err *err)
 {
     struct wire_daemon daemon = { .pid = (int32_t) getpid(),
                                   .is_admin = request->caller->call.is_admin,
+                                  .enforces = request->api->options.engine->enforce != NULL,
                                   .boot_ms = dibs_boot_ms(handle) };
 
     (void) err;

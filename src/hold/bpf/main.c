@@ -22,7 +22,8 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion" /* generated code */
 #pragma GCC diagnostic ignored "-Wcast-qual"
-#include <ports.skel.h> /* generated */
+#include <numbers.skel.h> /* generated */
+#include <ports.skel.h>
 #pragma GCC diagnostic pop
 
 #include "base/banned.h"
@@ -115,11 +116,32 @@ static struct ports_bpf *load(const char *pins, bool is_pinned)
     return NULL;
 }
 
+/* Load the programs of dibs run --as, which the daemon attaches to the cgroups of commands. */
+static bool load_numbers(int *fds)
+{
+    const struct numbers_bpf *numbers = numbers_bpf__open_and_load();
+    int i = HAND_OVER_AS;
+
+    if (!numbers)
+        return false;
+    fds[HAND_OVER_NUMBERS] = bpf_map__fd(numbers->maps.numbers);
+#define ADD(name, type) fds[i++] = bpf_program__fd(numbers->progs.name);
+    HAND_OVER_AS_MAP(ADD)
+#undef ADD
+    return true;
+}
+
+static int reply_refused(void)
+{
+    return reply(NULL, "the kernel does not accept the programs: %s%s%s", strerror(errno),
+                 first_warning[0] ? ": " : "", first_warning);
+}
+
 int main(int argc, char **argv)
 {
     bool is_pinned = argc == 3;
     const char *pins = is_pinned ? argv[2] : HAND_OVER_PINS;
-    int fds[HAND_OVER_FDS] = { -1, -1, -1, -1 };
+    int fds[HAND_OVER_FDS] = { 0 };
 
     if (argc < 2 || argc > 3) {
         (void) fprintf(stderr, "dibs-bpf: the daemon starts this program (dibs serve --enforce)\n");
@@ -134,8 +156,9 @@ int main(int argc, char **argv)
                      pins, strerror(errno));
     struct ports_bpf *ports = load(pins, is_pinned);
     if (!ports)
-        return reply(NULL, "the kernel does not accept the programs: %s%s%s", strerror(errno),
-                     first_warning[0] ? ": " : "", first_warning);
+        return reply_refused();
+    if (!load_numbers(fds))
+        return reply_refused();
     fds[HAND_OVER_CLAIMED] = bpf_map__fd(ports->maps.claimed);
     fds[HAND_OVER_EXEMPT] = bpf_map__fd(ports->maps.exempt);
     ports->links.bind4 = attach(ports->progs.bind4, cgroup, pins, is_pinned);
