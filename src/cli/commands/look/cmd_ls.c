@@ -345,13 +345,13 @@ static dibs_status filter_from(struct cli *cli, dibs_filter *filter, char name[D
     return DIBS_OK;
 }
 
-/* Say what is not shown, to a person, or when nothing is. */
+/* Say what is not shown, to a person, or when nothing is. --names is for completion. */
 static void note_hidden(const struct listing *l)
 {
     size_t n = l->n_projects + l->n_users;
     char others[64] = "other users";
 
-    if (l->n_shown > 0 && !isatty(STDERR_FILENO))
+    if (l->is_names || (l->n_shown > 0 && !isatty(STDERR_FILENO)))
         return;
     if (l->n_projects > 0 && l->n_users > 0)
         (void) snprintf(others, sizeof others, "other projects and %zu of other users", l->n_users);
