@@ -35,15 +35,16 @@ static void print_claim(const struct cli *cli, const dibs_claim *claim, int64_t 
         (void) snprintf(user, sizeof user, ", %s", cli_user(claim->uid, name));
     if (claim->as_port)
         (void) snprintf(as, sizeof as, ", used as %u", claim->as_port);
-    (void) printf("claim   %s  %s  held by %s, %s%s%s%s, hold %s%s%s%s, since %s%s%s\n", bindings,
+    (void) printf("claim   %s  %s  held by %s, %s%s%s%s%s%s%s%s%s, since %s%s%s\n", bindings,
                   claim->name[0] ? text_safe(claim->name, safe_name, sizeof safe_name) : "(unnamed)",
                   claim->is_damaged ? "a damaged record"
                   : claim->holder == DIBS_HELD_BY_NOBODY && !is_pods
                       ? "nobody"
                       : text_safe(holder, safe_holder, sizeof safe_holder),
                   cli_state(claim), claim->is_kept && claim->holder != DIBS_HELD_BY_NOBODY ? ", kept" : "",
-                  claim->is_exclusive ? "" : ", declared", as, wire_hold_text(claim), user,
-                  claim->pool[0] ? ", pool " : "", claim->pool, since, claim->project[0] ? ", of " : "",
+                  claim->is_exclusive ? "" : ", declared", as, is_pods ? "" : ", hold ",
+                  is_pods ? "" : wire_hold_text(claim), user, claim->pool[0] ? ", pool " : "", claim->pool,
+                  since, claim->project[0] ? ", of " : "",
                   text_safe(claim->project, project, sizeof project));
 }
 
