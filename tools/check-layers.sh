@@ -13,6 +13,7 @@ declare -A may_use=(
     [http]="base net codec"
     [host]="base net"
     [hold]="base net host"
+    [runs]="base net host"
     [store]="base net codec http"
     [ledger]="base net store"
     [core]="base net host ledger"
@@ -21,7 +22,7 @@ declare -A may_use=(
     [server]="base net codec http host ledger core lib"
     [daemon]="base net codec http host hold ledger core lib server"
     [kube]="base net codec http host workload ledger core lib server"
-    [cli]="base net codec hold workload kube daemon"
+    [cli]="base net codec hold runs workload kube daemon"
 )
 
 complain() { # complain REASON LINES

@@ -25,7 +25,15 @@
 /* ---- stat and status: a process name may contain blanks, newlines and parentheses ---- */
 
 /* Tokens after the last ')', counted from 0. */
-enum { TOKEN_STATE = 0, TOKEN_PPID = 1, TOKEN_SESSION = 3, TOKEN_THREADS = 17, TOKEN_START = 19, N_TOKENS };
+enum {
+    TOKEN_STATE = 0,
+    TOKEN_PPID = 1,
+    TOKEN_GROUP = 2,
+    TOKEN_SESSION = 3,
+    TOKEN_THREADS = 17,
+    TOKEN_START = 19,
+    N_TOKENS
+};
 
 bool proc_next_word(const char **p, const char *end, const char **word)
 {
@@ -65,6 +73,7 @@ static bool take_token(int i, const char *text, const char *end, struct proc_sta
     switch (i) {
     case TOKEN_STATE: stat->state = *text; return end - text == 1 && *text > ' ' && *text < 0x7f;
     case TOKEN_PPID: return parse_i32(text, end, &stat->ppid);
+    case TOKEN_GROUP: return parse_i32(text, end, &stat->group);
     case TOKEN_SESSION: return parse_i32(text, end, &stat->session);
     case TOKEN_THREADS: return proc_number(text, end, &stat->num_threads);
     case TOKEN_START: return text_number(text, (size_t) (end - text), UINT64_MAX, &stat->start_ticks);

@@ -58,6 +58,7 @@ bool process_cannot_gain_rights(pid_t pid);
 struct proc_stat {
     char state;
     int32_t ppid;
+    int32_t group; /* process group */
     int32_t session;
     int64_t num_threads;
     uint64_t start_ticks;

@@ -1,66 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* `dibs run --all`: run every pod whose role has a command, in parallel. All ports are claimed in one step,
- * each line of output is prefixed with its pod's title, and the pods are stopped together. */
+/* `dibs run --all` and `dibs run ROLE ROLE`: run several pods in parallel. All ports are claimed in one step,
+ * each line of output has its pod's title in front, and the pods are stopped together. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "cli/claim_options.h"
-#include "cli/run/pod.h"
-#include "cli/run/relay.h"
+#include "cli/run/note.h"
+#include "cli/run/processes.h"
+#include "cli/run/pty.h"
+#include "cli/terminal.h"
 
 #include "base/banned.h"
 
-enum {
-    SAME_MOMENT_MS = 500,
-    GRACE_MS = 10000, /* from the first signal to SIGKILL */
-    IDLE_MS = 1000,   /* how long a reader may be idle after the end */
-    STREAMS = 2,      /* stdout, stderr */
-};
-
-struct part {
-    struct child child;
-    struct launch launch; /* its context is the pod at the same index */
-    char title[PODS_TITLE_MAX];
-    int write_end[STREAMS];
-    struct relay_stream stream[STREAMS];
-};
-
-struct processes {
-    struct cli *cli;
-    struct pods pods;
-    struct part *parts;
-    size_t n, n_living;
-    struct child *children; /* children started so far; later ones close their pipes */
-    struct child_signals signals;
-    struct launch_claims claims;
-    struct relay_sink sinks[STREAMS];
-    struct pollfd *polled; /* both sinks, signals, streams */
-    size_t turn;           /* index of the part that writes first */
-    int width;             /* of the longest title */
-    int code;              /* exit code of the first part that ended; -1: none has */
-    int failed;            /* errno of the first part that could not run */
-    const char *failed_command;
-    bool is_stopping;
-    bool is_signalled;  /* a signal has asked dibs to stop */
-    int64_t term_at_ms; /* when SIGTERM follows an ignored interrupt; 0: not pending */
-    int64_t kill_at_ms; /* when SIGKILL follows; 0: not pending */
-};
+enum { PREFIX_EXTRA = 3 }; /* " | " behind the title */
 
 static void processes_free(struct processes *all)
 {
-    for (size_t i = 0; i < all->n; i++)
+    for (size_t i = 0; i < all->n; i++) {
+        run_group_free(&all->parts[i].group);
         for (int s = 0; s < STREAMS; s++) {
             fd_auto(&all->parts[i].write_end[s]);
             fd_auto(&all->parts[i].stream[s].fd);
         }
+    }
     for (int s = 0; s < STREAMS; s++)
         relay_sink_close(&all->sinks[s]);
     pods_done(&all->pods);
@@ -76,10 +43,10 @@ static dibs_status add_part(struct processes *all, size_t i, dibs_err *err)
     struct part *part = &all->parts[i];
 
     *part = (struct part){ .child = { .go = -1, .outcome = -1 },
+                           .title = all->pods.all[i].title,
                            .write_end = { -1, -1 },
                            .stream = { { .fd = -1, .left = SIZE_MAX }, { .fd = -1, .left = SIZE_MAX } } };
     all->n++;
-    pod_title(&all->pods.all[i].pod, part->title, sizeof part->title);
     if ((int) strlen(part->title) > all->width)
         all->width = (int) strlen(part->title);
     dibs_status s = pod_launch(&all->pods.all[i], &part->launch, err);
@@ -87,9 +54,10 @@ static dibs_status add_part(struct processes *all, size_t i, dibs_err *err)
     return s;
 }
 
-static dibs_status find_parts(struct processes *all, dibs_err *err)
+/* Without typed words: all pods with a command. */
+static dibs_status find_parts(struct processes *all, char *const *typed, size_t n_typed, dibs_err *err)
 {
-    dibs_status s = pods_find(all->cli->manifest, NULL, 0, &all->pods, err);
+    dibs_status s = pods_find(all->cli->manifest, typed, n_typed, &all->pods, err);
 
     if (s)
         return s;
@@ -118,6 +86,28 @@ static int exec_part(void *ctx, const uint16_t *ports)
     return launch_exec(&part->launch, ports);
 }
 
+/* Open where a part writes to: a terminal if dibs itself writes to one there, else a pipe. One terminal is
+ * for both streams, which keeps their order. */
+static dibs_status open_streams(struct processes *all, struct part *part, dibs_err *err)
+{
+    for (int s = 0; s < STREAMS; s++) {
+        int ends[2] = { -1, -1 };
+
+        if (s == 1 && all->is_terminal[0] && all->is_terminal[1]) {
+            part->write_end[1] = fcntl(part->write_end[0], F_DUPFD_CLOEXEC, 0);
+            return part->write_end[1] >= 0 ? DIBS_OK : err_os(err, DIBS_FAILURE, errno, "run: cannot go on");
+        }
+        part->stream[s].is_terminal =
+            all->is_terminal[s] && pty_open(STDOUT_FILENO + s, all->width + PREFIX_EXTRA, ends);
+        if (!part->stream[s].is_terminal && pipe2(ends, O_CLOEXEC))
+            return err_os(err, DIBS_FAILURE, errno, "run: cannot make a pipe");
+        part->stream[s].fd = ends[0];
+        part->write_end[s] = ends[1];
+        (void) fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    }
+    return DIBS_OK;
+}
+
 static dibs_status start_part(struct processes *all, size_t i, dibs_err *err)
 {
     struct part *part = &all->parts[i];
@@ -129,20 +119,16 @@ static dibs_status start_part(struct processes *all, size_t i, dibs_err *err)
                                      .n_others = i,
                                      .as = all->cli->as };
 
-    for (int s = 0; s < STREAMS; s++) {
-        int ends[2] = { -1, -1 };
-
-        if (pipe2(ends, O_CLOEXEC))
-            return err_os(err, DIBS_FAILURE, errno, "run: cannot make a pipe");
-        part->stream[s].fd = ends[0];
-        part->write_end[s] = ends[1];
-        (void) fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    }
-    dibs_status s = child_start(&options, &all->signals, &part->child, err);
+    dibs_status s = open_streams(all, part, err);
+    if (s)
+        return s;
+    run_note_prepare(&part->launch);
+    s = child_start(&options, &all->signals, &part->child, err);
     if (s)
         return s;
     all->children[i] = part->child;
     all->n_living++;
+    part->group.leader = part->child.pid;
     (void) setpgid(part->child.pid, part->child.pid); /* parent and child both do it: either may be first */
     for (int k = 0; k < STREAMS; k++)
         fd_auto(&part->write_end[k]);
@@ -186,6 +172,25 @@ static dibs_status serve_as(struct processes *all, uint16_t *ports, dibs_err *er
     return s ? s : run_as_serve(all->cli, err);
 }
 
+/* Note the ports of a part: "dibs: web | http 20001, debug 20002". */
+static void note_ports(struct processes *all, size_t p, const uint16_t *ports)
+{
+    const struct pod *pod = &all->pods.all[p];
+    char text[512] = "";
+
+    for (size_t i = 0; i < pod->needs.n; i++) {
+        const struct workload_need *need = &pod->needs.all[i];
+        size_t used = strlen(text);
+
+        if (need->pod.component != pod->pod.component || need->pod.role != pod->pod.role || need->number > 0)
+            continue; /* of another one, or a later one of several */
+        (void) snprintf(text + used, sizeof text - used, "%s%s %u", used ? ", " : "", need->port->name,
+                        ports[i]);
+    }
+    if (text[0])
+        processes_note(all, "%-*s | %s", all->width, all->parts[p].title, text);
+}
+
 static dibs_status start_commands(struct processes *all, dibs_err *err)
 {
     AUTO(free_auto) uint16_t *ports = calloc(all->claims.n + 1, sizeof *ports);
@@ -197,6 +202,11 @@ static dibs_status start_commands(struct processes *all, dibs_err *err)
     if (s)
         return s;
     for (size_t p = 0; p < all->n; p++) {
+        pod_ports(&all->pods.all[p], &all->claims, ports);
+        note_ports(all, p, ports);
+        run_note_write(all->cli, &all->parts[p].launch, all->parts[p].title, true, all->parts[p].child.pid);
+    }
+    for (size_t p = 0; p < all->n; p++) {
         struct part *part = &all->parts[p];
 
         pod_ports(&all->pods.all[p], &all->claims, ports);
@@ -204,197 +214,6 @@ static dibs_status start_commands(struct processes *all, dibs_err *err)
         fd_auto(&part->child.go); /* a child that cannot run need not wait: none of its claims is kept */
     }
     return DIBS_OK;
-}
-
-/* ---- main loop ---- */
-
-/* Move the parts' output into the sinks as far as it fits. The parts take turns at being first. */
-static void relay(struct processes *all)
-{
-    char title[PODS_TITLE_MAX];
-
-    all->turn++;
-    for (size_t i = 0; i < all->n; i++) {
-        struct part *part = &all->parts[(all->turn + i) % all->n];
-
-        (void) snprintf(title, sizeof title, "%-*s", all->width, part->title);
-        for (int s = 0; s < STREAMS; s++) {
-            relay_stream_read(&part->stream[s]);
-            relay_stream_put(&part->stream[s], title, &all->sinks[s]);
-        }
-    }
-}
-
-static void signal_all(const struct processes *all, int sig)
-{
-    for (size_t i = 0; i < all->n; i++) {
-        pid_t pid = all->parts[i].child.pid;
-
-        if (pid > 0 && kill(-pid, sig) < 0) /* not reaped yet: the process group is still its own */
-            (void) kill(pid, sig);
-    }
-}
-
-static void begin_stop(struct processes *all, int sig, int code)
-{
-    if (all->code < 0)
-        all->code = code;
-    signal_all(all, sig);
-    if (!all->is_stopping) {
-        all->kill_at_ms = clock_monotonic_ms() + GRACE_MS;
-        all->term_at_ms = sig == SIGTERM ? 0 : clock_monotonic_ms() + GRACE_MS / 2;
-    }
-    all->is_stopping = true;
-}
-
-/* Send SIGTERM and SIGKILL when they are due. Return the time until the next one; -1: none. */
-static int64_t send_due_signals(struct processes *all)
-{
-    int64_t now = clock_monotonic_ms();
-
-    if (all->term_at_ms && now >= all->term_at_ms) {
-        signal_all(all, SIGTERM);
-        all->term_at_ms = 0;
-    }
-    if (all->kill_at_ms && now >= all->kill_at_ms) {
-        signal_all(all, SIGKILL);
-        all->kill_at_ms = 0;
-    }
-    int64_t next = all->term_at_ms ? all->term_at_ms : all->kill_at_ms;
-    return next ? next - now : -1;
-}
-
-/* Note which part has ended. cli_note() could block. */
-static void note_end(struct processes *all, const struct part *part, int code)
-{
-    char note[PODS_TITLE_MAX + 64];
-    int len = snprintf(note, sizeof note, "dibs: %s has ended with %d; the others are stopped\n", part->title,
-                       code);
-
-    if (!all->cli->quiet)
-        (void) relay_sink_put(&all->sinks[1], note, (size_t) len);
-}
-
-static bool is_part(const struct processes *all, pid_t pid)
-{
-    for (size_t i = 0; i < all->n; i++)
-        if (all->parts[i].child.pid == pid)
-            return true;
-    return false;
-}
-
-static void reap_all(struct processes *all)
-{
-    pid_t other = child_next_ended();
-
-    while (other && !is_part(all, other) && waitpid(other, NULL, WNOHANG) == other)
-        other = child_next_ended();
-    for (size_t i = 0; i < all->n; i++) {
-        struct part *part = &all->parts[i];
-        siginfo_t info = { 0 };
-        int status = 0;
-        int failed = 0;
-
-        if (part->child.pid <= 0 ||
-            waitid(P_PID, (id_t) part->child.pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid == 0)
-            continue;
-        /* Stop the processes that it has left, while the process group is still its own. */
-        (void) kill(-part->child.pid, SIGTERM);
-        (void) waitpid(part->child.pid, &status, 0);
-        int code = child_ended(&part->child, status, &failed);
-        all->n_living--;
-        if (failed && !all->failed) {
-            all->failed = failed;
-            all->failed_command = part->launch.argv[0];
-        }
-        if (!all->is_stopping && !failed)
-            note_end(all, part, code);
-        begin_stop(all, SIGTERM, code);
-    }
-}
-
-/* Is this a second Ctrl-C? A wrapper that forwards the terminal's signal sends it at the same moment. */
-static bool is_impatient(const struct processes *all)
-{
-    return all->is_stopping && clock_monotonic_ms() - (all->kill_at_ms - GRACE_MS) > SAME_MOMENT_MS;
-}
-
-static void read_signals(struct processes *all, int fd)
-{
-    struct signalfd_siginfo info = { 0 };
-
-    while (read(fd, &info, sizeof info) == (ssize_t) sizeof info) {
-        int sig = (int) info.ssi_signo;
-
-        if (sig == SIGCHLD)
-            continue;
-        bool is_stop = sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT;
-
-        all->is_signalled = all->is_signalled || is_stop;
-        if (is_stop)
-            begin_stop(all, is_impatient(all) && sig == SIGINT ? SIGKILL : sig, 128 + sig);
-        else if (sig != SIGTSTP && sig != SIGCONT && sig != SIGWINCH)
-            signal_all(all, sig);
-    }
-}
-
-/* Wait for output, a writable sink or signals, at most `timeout_ms` (-1: without limit), and move output.
- * Return true when something was written. */
-static bool await(struct processes *all, int signals, int64_t timeout_ms)
-{
-    nfds_t n = 0;
-    bool is_written = false;
-
-    /* Do not poll an empty sink: a closed one would wake us again and again. */
-    for (int s = 0; s < STREAMS; s++)
-        all->polled[n++] =
-            (struct pollfd){ .fd = all->sinks[s].used ? all->sinks[s].fd : -1, .events = POLLOUT };
-    all->polled[n++] = (struct pollfd){ .fd = signals, .events = POLLIN };
-    for (size_t i = 0; i < all->n; i++)
-        for (int s = 0; s < STREAMS; s++)
-            if (relay_stream_has_room(&all->parts[i].stream[s]))
-                all->polled[n++] = (struct pollfd){ .fd = all->parts[i].stream[s].fd, .events = POLLIN };
-    int ready = poll(all->polled, n, (int) timeout_ms);
-    for (int s = 0; s < STREAMS && ready > 0; s++)
-        if (all->polled[s].revents)
-            is_written = relay_sink_write(&all->sinks[s]) || is_written;
-    read_signals(all, signals);
-    relay(all);
-    return is_written;
-}
-
-static void supervise(struct processes *all, int signals)
-{
-    while (all->n_living > 0) {
-        (void) await(all, signals, send_due_signals(all));
-        if (all->sinks[0].failed && !all->is_stopping) /* the reader is gone */
-            begin_stop(all, SIGTERM, CLI_EXIT_OUTPUT);
-        reap_all(all);
-    }
-}
-
-static bool has_more(const struct processes *all)
-{
-    bool has = all->sinks[0].used || all->sinks[1].used;
-
-    for (size_t i = 0; i < all->n && !has; i++)
-        for (int s = 0; s < STREAMS; s++)
-            has = has || all->parts[i].stream[s].used || all->parts[i].stream[s].fd >= 0;
-    return has;
-}
-
-/* Write the rest of the pipes and buffers. The reader has unlimited time until a signal asks dibs to stop;
- * then only while it keeps reading. */
-static void drain(struct processes *all, int signals)
-{
-    for (size_t i = 0; i < all->n; i++)
-        for (int s = 0; s < STREAMS; s++)
-            relay_stream_finish(&all->parts[i].stream[s]);
-    relay(all);
-    int64_t read_ms = clock_monotonic_ms();
-    while (has_more(all) && !(all->is_signalled && clock_monotonic_ms() - read_ms >= IDLE_MS))
-        if (await(all, signals, all->is_signalled ? IDLE_MS : -1))
-            read_ms = clock_monotonic_ms();
 }
 
 static dibs_status run_processes(struct processes *all, dibs_err *err)
@@ -413,9 +232,11 @@ static dibs_status run_processes(struct processes *all, dibs_err *err)
             launch_release(&all->claims, false);
         return s;
     }
-    supervise(all, signals);
+    processes_supervise(all, signals);
     launch_release(&all->claims, !all->failed);
-    drain(all, signals);
+    for (size_t i = 0; i < all->n; i++)
+        run_note_remove(all->cli, &all->parts[i].launch);
+    processes_drain(all, signals);
     if (all->failed)
         return launch_not_run(all->cli, all->failed_command, all->failed, err);
     int unwritten = all->sinks[0].failed;
@@ -425,19 +246,25 @@ static dibs_status run_processes(struct processes *all, dibs_err *err)
     return unwritten ? err_os(err, DIBS_FAILURE, unwritten, "cannot write to standard output") : DIBS_OK;
 }
 
-dibs_status run_all(struct cli *cli, dibs_err *err)
+dibs_status run_all(struct cli *cli, char *const *typed, size_t n_typed, dibs_err *err)
 {
     AUTO(processes_free)
-    struct processes all = { .cli = cli, .code = -1, .claims = { .cli = cli } };
+    struct processes all = {
+        .cli = cli, .code = -1, .claims = { .cli = cli }, .keeps_going = cli_has(cli, "keep-going")
+    };
+    FILE *const streams[STREAMS] = { stdout, stderr };
     bool is_first = false;
     dibs_status s = run_by_manifest(cli, err);
 
-    relay_sink_open(&all.sinks[0], STDOUT_FILENO);
-    relay_sink_open(&all.sinks[1], STDERR_FILENO);
+    for (int i = 0; i < STREAMS; i++) {
+        relay_sink_open(&all.sinks[i], STDOUT_FILENO + i);
+        all.is_terminal[i] = terminal_has_cursor(streams[i]);
+        all.has_colour[i] = terminal_has_colour(streams[i]);
+    }
     if (!s)
         s = cli_need_manifest(cli, err);
     if (!s)
-        s = find_parts(&all, err);
+        s = find_parts(&all, typed, n_typed, err);
     if (!s)
         s = pods_plan(&all.pods, &all.claims, err);
     if (!s)

@@ -79,7 +79,9 @@ dibs_status child_prepare(struct child_signals *out, dibs_err *err)
     sigset_t blocked = out->waited;
     (void) sigaddset(&blocked, SIGPIPE); /* a child that is gone must not end dibs */
     /* If SIGCHLD was inherited as ignored, dibs would not see the child's end. */
-    if (sigprocmask(SIG_BLOCK, &blocked, &out->mask) || sigaction(SIGCHLD, &plain, &out->on_child))
+    /* Processes that a command leaves behind become children of dibs, which then knows of them. */
+    if (sigprocmask(SIG_BLOCK, &blocked, &out->mask) || sigaction(SIGCHLD, &plain, &out->on_child) ||
+        prctl(PR_SET_CHILD_SUBREAPER, 1))
         return err_os(err, DIBS_FAILURE, errno, "run: cannot prepare signals");
     return DIBS_OK;
 }
@@ -214,8 +216,7 @@ static bool has_ended(const struct child *child, int *status)
     return false;
 }
 
-/* Return the errno of exec; 0: it runs, or nothing is known yet. */
-static int failure_of(const struct child *child)
+int child_failure(const struct child *child)
 {
     int failed = 0;
 
@@ -225,7 +226,7 @@ static int failure_of(const struct child *child)
 
 int child_ended(struct child *child, int status, int *failed)
 {
-    *failed = failure_of(child);
+    *failed = child_failure(child);
     fd_auto(&child->go);
     fd_auto(&child->outcome);
     child->pid = 0;
@@ -245,7 +246,7 @@ int child_wait(struct child *child, const struct child_signals *signals, int *fa
             hand_on(child, &info);
         if (has_ended(child, &status))
             return child_ended(child, status, failed);
-        *failed = failure_of(child);
+        *failed = child_failure(child);
         if (*failed)
             return 0;
     }

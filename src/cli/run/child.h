@@ -60,6 +60,8 @@ pid_t child_next_ended(void);
 /* Forward signals until the child ends. Return the exit code as a shell does; *failed is the errno of exec,
  * 0 when the command ran. A child whose exec failed may still exist: child_cancel() ends it. */
 int child_wait(struct child *child, const struct child_signals *signals, int *failed);
-/* The same for a child that has ended with this status already. */
+/* Return the errno of a failed exec; 0: it runs, or nothing is known yet. */
+int child_failure(const struct child *child);
+/* The same as child_wait() for a child that has ended with this status already. */
 int child_ended(struct child *child, int status, int *failed);
 #endif

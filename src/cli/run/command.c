@@ -218,9 +218,12 @@ dibs_status run_command(struct cli *cli, dibs_err *err)
         .wants = wants,
         .as = as,
     };
-    struct launch launch = {
-        .argv = cli->argv, .n = n, .set_words = set_words, .ctx = &command, .as = n_as ? as : NULL
-    };
+    struct launch launch = { .argv = cli->argv,
+                             .n = n,
+                             .set_words = set_words,
+                             .ctx = &command,
+                             .as = n_as ? as : NULL,
+                             .title = wants ? wants[0].typed : "" };
 
     if (!wants || !requests || !claims || !as)
         return err_set(err, DIBS_FAILURE, "out of memory");

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "cli/claim_options.h"
 #include "cli/listener.h"
+#include "cli/run/note.h"
 #include "cli/run/pass.h"
 #include "hold/confine.h"
 
@@ -92,6 +93,8 @@ int launch_exec(void *ctx, const uint16_t *ports)
     struct launch *launch = ctx;
 
     if (launch->as && !run_as_set_outside(launch->as, ports, launch->n))
+        return errno;
+    if (!run_note_set(launch))
         return errno;
     launch->set_words(launch, ports);
     if (launch->failed)
@@ -300,6 +303,7 @@ dibs_status launch_run(struct launch *launch, const struct launch_claims *claims
     if (!ports)
         return err_set(err, DIBS_FAILURE, "out of memory");
     dibs_status s = child_prepare(&signals, err);
+    run_note_prepare(launch);
     /* Fork before the ledger is open: SQLite's connections do not survive a fork. */
     if (!s)
         s = child_start(&options, &signals, &child, err);
@@ -319,6 +323,7 @@ dibs_status launch_run(struct launch *launch, const struct launch_claims *claims
         child_cancel(&child);
         return s;
     }
+    run_note_write(claims->cli, launch, launch->title, false, child.pid);
     child_go(&child, ports, launch->n);
     if (launch->name_of)
         (void) pass_send(&pass, child.go, NULL); /* a child that is gone is noticed now */
@@ -326,6 +331,7 @@ dibs_status launch_run(struct launch *launch, const struct launch_claims *claims
     int code = child_wait(&child, &signals, &failed);
     launch_release(claims, !failed);
     child_cancel(&child);
+    run_note_remove(claims->cli, launch);
     if (failed)
         return launch_not_run(claims->cli, launch->argv[0], failed, err);
     claims->cli->exit_code = code;

@@ -16,8 +16,10 @@ struct launch {
     void *ctx;
     bool is_confined;                                        /* it can bind no TCP port but these: */
     bool (*may_bind)(const struct launch *launch, size_t i); /* NULL: all of its ports */
-    const char *directory;                             /* in which the command runs; NULL: that of dibs */
-    int failed;                                        /* errno of launch_set() */
+    const char *directory; /* in which the command runs; NULL: that of dibs */
+    const char *title;     /* what `dibs stop` calls it: a role, or the name of its first port */
+    char id[33];           /* of its note (cli/run/note.h); empty: none */
+    int failed;            /* errno of launch_set() */
     const char *(*name_of)(const void *ctx, size_t i); /* name of the i-th request's sockets; NULL: none are
                                                           passed */
     const struct run_as_port *as; /* with --as: what its ports are inside; parallel to them */
@@ -62,8 +64,10 @@ dibs_status launch_not_run(struct cli *cli, const char *command, int failed, dib
 dibs_status run_command(struct cli *cli, dibs_err *err);
 /* `dibs run ROLE[/INSTANCE] [-- COMMAND]`. *is_meant is false when the first argument is no role. */
 dibs_status run_role(struct cli *cli, bool *is_meant, dibs_err *err);
-/* `dibs run --all` */
-dibs_status run_all(struct cli *cli, dibs_err *err);
+/* Are the arguments several roles, and nothing else? */
+bool run_is_roles(const struct cli *cli);
+/* `dibs run ROLE ROLE...`, or without words `dibs run --all` */
+dibs_status run_all(struct cli *cli, char *const *typed, size_t n_typed, dibs_err *err);
 /* Refuse options for ports without a manifest (INVALID). */
 dibs_status run_by_manifest(const struct cli *cli, dibs_err *err);
 /* Run one command until it ends: fork, claim, execute, wait, release. */

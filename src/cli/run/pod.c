@@ -28,12 +28,27 @@ static bool declares(const struct pod *pod)
     return pod->needs.n > 0 && pod->holds == pod->needs.n;
 }
 
+static void write_title(const struct workload_pod *pod, char *out, size_t size)
+{
+    char instance[16] = "";
+    char id[16] = "";
+    const char *component = pod->component->name;
+
+    if (pod->role->instances > 1 || component)
+        (void) snprintf(instance, sizeof instance, "/%u", pod->instance);
+    if (component && pod->component->size > 1)
+        (void) snprintf(id, sizeof id, "/%u", pod->id);
+    (void) snprintf(out, size, "%s%s%s%s%s", pod->role->name, instance, component ? "/" : "",
+                    component ? component : "", id);
+}
+
 dibs_status pod_init(struct pod *pod, const struct workload_group *group, const struct workload_pod *which,
                      const char *const *command, dibs_err *err)
 {
     size_t n = 0;
 
     *pod = (struct pod){ .group = group, .pod = *which };
+    write_title(which, pod->title, sizeof pod->title);
     dibs_status s = workload_needs_of(group, which, &pod->needs, err);
     if (s)
         return s;
@@ -177,20 +192,6 @@ dibs_status pods_check_idle(struct cli *cli, const struct pods *pods, dibs_err *
     return workload_check_idle(cli->handle, pods->all[0].group, all, pods->n, err);
 }
 
-void pod_title(const struct workload_pod *pod, char *out, size_t size)
-{
-    char instance[16] = "";
-    char id[16] = "";
-    const char *component = pod->component->name;
-
-    if (pod->role->instances > 1 || component)
-        (void) snprintf(instance, sizeof instance, "/%u", pod->instance);
-    if (component && pod->component->size > 1)
-        (void) snprintf(id, sizeof id, "/%u", pod->id);
-    (void) snprintf(out, size, "%s%s%s%s%s", pod->role->name, instance, component ? "/" : "",
-                    component ? component : "", id);
-}
-
 /* Where pod_each_word() writes to. */
 struct words {
     pod_word_fn *fn;
@@ -282,7 +283,8 @@ dibs_status pod_launch(struct pod *pod, struct launch *out, dibs_err *err)
                             .set_words = pod_set_words,
                             .may_bind = may_bind,
                             .ctx = pod,
-                            .as = pod->as };
+                            .as = pod->as,
+                            .title = pod->title };
     if (!workload_directory(pod->group, pod->pod.role, directory, sizeof directory))
         return DIBS_OK;
     pod->directory = strdup(directory);
@@ -309,15 +311,12 @@ static dibs_status add_pod(struct pods *pods, const struct workload_group *group
                            const struct workload_pod *pod, dibs_err *err)
 {
     const struct workload_role *role = pod->role;
-    char title[PODS_TITLE_MAX];
-
     if (!role->command)
         return err_set(err, DIBS_INVALID, "run: role '%.80s' has no command in %s", role->name,
                        group->source);
-    pod_title(pod, title, sizeof title);
     for (size_t i = 0; i < pods->n; i++)
         if (memcmp(&pods->all[i].pod, pod, sizeof *pod) == 0)
-            return err_set(err, DIBS_INVALID, "run: '%s' is named twice", title);
+            return err_set(err, DIBS_INVALID, "run: '%s' is named twice", pods->all[i].title);
     if (pods->n == PODS_MAX)
         return err_set(err, DIBS_INVALID, "run: more than %d processes in one call", PODS_MAX);
     return pod_init(&pods->all[pods->n++], group, pod, (const char *const *) role->command, err);

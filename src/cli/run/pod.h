@@ -5,6 +5,11 @@
 #include "cli/manifest.h"
 #include "cli/run/launch.h"
 
+enum {
+    PODS_MAX = 512, /* processes of one call; each needs a few file descriptors */
+    PODS_TITLE_MAX = 3 * 64,
+};
+
 struct pod {
     const struct workload_group *group;
     struct workload_pod pod;
@@ -14,6 +19,7 @@ struct pod {
     size_t *which; /* index of the request of each need, and of the declared claim */
     char declared[DIBS_NAME_MAX + 1]; /* name of the declared claim */
     char *env;                        /* variables that its claim records */
+    char title[PODS_TITLE_MAX];       /* shortest unambiguous one: "web", "web/1", "web/1/worker/2" */
     char *directory;                  /* in which its command runs; NULL: that of dibs */
     char **argv;                      /* borrowed strings */
     struct run_as_port *as; /* what its needs are inside; NULL: no port of the group has an `as` number */
@@ -38,13 +44,6 @@ void pod_use_as(const struct pod *pod, uint16_t *ports);
 dibs_status pods_begin_as(struct cli *cli, const struct pod *pods, size_t n, bool *is_first, dibs_err *err);
 /* Describe the launch of its command. INVALID: the manifest's directory for it cannot be entered. */
 dibs_status pod_launch(struct pod *pod, struct launch *out, dibs_err *err);
-/* Write the pod's shortest unambiguous title: "web", "web/1", "web/1/worker/2". */
-void pod_title(const struct workload_pod *pod, char *out, size_t size);
-
-enum {
-    PODS_MAX = 512, /* processes of one call; each needs a few file descriptors */
-    PODS_TITLE_MAX = 3 * 64,
-};
 
 /* The pods of one call. */
 struct pods {

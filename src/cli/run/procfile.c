@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "cli/environment.h"
 #include "cli/manifest.h"
 #include "cli/run/pod.h"
@@ -100,9 +101,9 @@ static dibs_status copy_command(const struct pod *pod, struct line *line, dibs_e
 }
 
 /* Write the title as a name of a Procfile: letters, digits, '_' and '-'. */
-static void write_name(const struct workload_pod *pod, char out[PODS_TITLE_MAX])
+static void write_name(const struct pod *pod, char out[PODS_TITLE_MAX])
 {
-    pod_title(pod, out, PODS_TITLE_MAX);
+    (void) text_copy(out, PODS_TITLE_MAX, pod->title);
     for (char *c = out; *c; c++)
         if (!isalnum((unsigned char) *c) && *c != '_')
             *c = '-';
@@ -123,9 +124,9 @@ static dibs_status check_lines(const struct pods *pods, dibs_err *err)
                                "env: the command of role '%.80s' has several lines, which a Procfile cannot "
                                "have; put them into a script",
                                pod->pod.role->name);
-        write_name(&pod->pod, name);
+        write_name(pod, name);
         for (size_t k = 0; k < i; k++) {
-            write_name(&pods->all[k].pod, other);
+            write_name(&pods->all[k], other);
             if (strcmp(name, other) == 0)
                 return err_set(err, DIBS_INVALID, "env: two lines of the Procfile would be called '%.80s'",
                                name);
@@ -162,7 +163,7 @@ static dibs_status print_pod(struct cli *cli, const struct pod *pod, dibs_err *e
     bytes_add(&text, "", 1);
     if (text.is_lost || line.variables.is_lost || line.is_lost)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    write_name(&pod->pod, name);
+    write_name(pod, name);
     (void) printf("%s: %s\n", name, text.at);
     return DIBS_OK;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -12,6 +13,8 @@
 #include "base/auto.h"
 
 #include "base/banned.h"
+
+enum { TERMINAL_MS = 20 };
 
 void relay_sink_open(struct relay_sink *sink, int fd)
 {
@@ -78,8 +81,10 @@ void relay_stream_read(struct relay_stream *stream)
     if (!relay_stream_has_room(stream))
         return;
     ssize_t n = read(stream->fd, stream->line + stream->used, space < stream->left ? space : stream->left);
-    if (n < 0)
-        return; /* no more input for now */
+    bool is_over = n < 0 && (errno == EIO || (errno == EAGAIN && stream->is_ending));
+    if (n < 0 && !is_over)
+        return;        /* no more input for now */
+    n = n < 0 ? 0 : n; /* EIO: the last process has closed the terminal */
     stream->used += (size_t) n;
     stream->left -= (size_t) n;
     if (n == 0 || stream->left == 0)
@@ -92,23 +97,82 @@ void relay_stream_finish(struct relay_stream *stream)
 
     if (stream->fd < 0)
         return;
+    if (stream->is_terminal) { /* the kernel delivers what was written a moment later */
+        (void) poll(&(struct pollfd){ .fd = stream->fd, .events = POLLIN }, 1, TERMINAL_MS);
+        stream->is_ending = true;
+        return;
+    }
     if (ioctl(stream->fd, FIONREAD, &waiting) == 0 && waiting > 0)
         stream->left = (size_t) waiting;
     else
         fd_auto(&stream->fd);
 }
 
-static bool put_line(const char *title, const char *line, size_t len, struct relay_sink *to)
+/* Return the length of the escape sequence at p: two bytes or more, of at most `left`. */
+static size_t sequence_length(const char *p, size_t left)
 {
-    size_t needed = strlen(title) + len + 4;
+    size_t n = 2;
+
+    if (left < 2)
+        return left;
+    if (p[1] == '[') { /* CSI: parameters, then a byte from '@' to '~' */
+        while (n < left && p[n] >= ' ' && p[n] <= '?')
+            n++;
+        return n < left && p[n] >= '@' && p[n] <= '~' ? n + 1 : n;
+    }
+    if (p[1] == ']' || p[1] == 'P' || p[1] == '_' || p[1] == '^') { /* a string up to BEL or ESC \ */
+        while (n < left && p[n] != '\a' && p[n] != '\033')
+            n++;
+        return n >= left ? left : p[n] == '\a' ? n + 1 : n + 2 < left ? n + 2 : left;
+    }
+    return p[1] == '(' || p[1] == ')' || p[1] == '#' ? (left < 3 ? left : 3) : 2;
+}
+
+size_t relay_clean_line(char *line, size_t len)
+{
+    size_t to = 0;
+
+    while (len > 0 && line[len - 1] == '\r')
+        len--;
+    for (size_t at = 0, n = 1; at < len; at += n) {
+        n = line[at] == '\033' ? sequence_length(line + at, len - at) : 1;
+        bool is_colour = n > 2 && line[at + 1] == '[' && line[at + n - 1] == 'm';
+
+        if (line[at] == '\r') {
+            to = 0;
+        } else if (line[at] != '\b' && (line[at] != '\033' || is_colour)) {
+            memmove(line + to, line + at, n);
+            to += n;
+        }
+    }
+    return to;
+}
+
+static bool put_line(const char *prefix, const char *line, size_t len, struct relay_sink *to)
+{
+    static const char reset[] = "\033[0m";
+    bool has_colour = memchr(prefix, '\033', strlen(prefix)) || memchr(line, '\033', len);
+    size_t needed = strlen(prefix) + len + sizeof reset + 1;
 
     if (!to->failed && needed > sizeof to->text - to->used)
         return false;
-    return relay_sink_put(to, title, strlen(title)) && relay_sink_put(to, " | ", 3) &&
-           relay_sink_put(to, line, len) && relay_sink_put(to, "\n", 1);
+    return relay_sink_put(to, prefix, strlen(prefix)) && relay_sink_put(to, line, len) &&
+           relay_sink_put(to, reset, has_colour ? sizeof reset - 1 : 0) && relay_sink_put(to, "\n", 1);
 }
 
-void relay_stream_put(struct relay_stream *stream, const char *title, struct relay_sink *to)
+/* Clean a copy of the line if it is a terminal's: it may not fit now, and is put again later. */
+static bool put(const struct relay_stream *stream, const char *prefix, const char *line, size_t len,
+                struct relay_sink *to)
+{
+    char clean[RELAY_LINE_MAX];
+
+    if (!stream->is_terminal)
+        return put_line(prefix, line, len, to);
+    memcpy(clean, line, len);
+    return put_line(prefix, clean, relay_clean_line(clean, len), to);
+}
+
+void relay_stream_put(struct relay_stream *stream, const char *prefix, struct relay_sink *to)
 {
     size_t from = 0;
     bool has_room = true;
@@ -117,12 +181,12 @@ void relay_stream_put(struct relay_stream *stream, const char *title, struct rel
     while (has_room && (end = memchr(stream->line + from, '\n', stream->used - from))) {
         size_t len = (size_t) (end - stream->line) - from;
 
-        has_room = put_line(title, stream->line + from, len, to);
+        has_room = put(stream, prefix, stream->line + from, len, to);
         from += has_room ? len + 1 : 0;
     }
     bool is_last = stream->fd < 0 || (from == 0 && stream->used == sizeof stream->line);
     if (!end && is_last && stream->used > from &&
-        put_line(title, stream->line + from, stream->used - from, to))
+        put(stream, prefix, stream->line + from, stream->used - from, to))
         from = stream->used;
     memmove(stream->line, stream->line + from, stream->used - from);
     stream->used -= from;

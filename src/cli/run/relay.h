@@ -28,8 +28,10 @@ bool relay_sink_write(struct relay_sink *sink);
 
 /* The output of one process. */
 struct relay_stream {
-    int fd;      /* -1: closed */
-    size_t left; /* bytes still to be read at most */
+    int fd;           /* -1: closed */
+    bool is_terminal; /* the process writes to a terminal: lines are cleaned for ours */
+    bool is_ending;   /* read until there is nothing more */
+    size_t left;      /* bytes still to be read at most */
     size_t used;
     char line[RELAY_LINE_MAX];
 };
@@ -39,6 +41,9 @@ bool relay_stream_has_room(const struct relay_stream *stream);
 void relay_stream_read(struct relay_stream *stream);
 /* From now on read only what is in the pipe already, even if another process has it open. */
 void relay_stream_finish(struct relay_stream *stream);
-/* Write whole lines with the title and a bar, while they fit; at the end of input also the rest. */
-void relay_stream_put(struct relay_stream *stream, const char *title, struct relay_sink *to);
+/* Write whole lines behind the prefix, while they fit; at the end of input also the rest. */
+void relay_stream_put(struct relay_stream *stream, const char *prefix, struct relay_sink *to);
+/* Clean a line of a terminal in place, and return its new length: colours stay, whatever moves the cursor,
+ * erases or sets modes goes, and of what a carriage return overwrites only the last text stays. */
+size_t relay_clean_line(char *line, size_t len);
 #endif

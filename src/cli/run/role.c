@@ -48,25 +48,40 @@ static dibs_status run_pod(struct cli *cli, struct pod *pod, dibs_err *err)
     return s;
 }
 
+static bool is_role(const struct workload_group *group, const char *typed)
+{
+    char role[DIBS_NAME_MAX + 1];
+
+    (void) text_copy(role, sizeof role, typed);
+    role[strcspn(role, "/")] = '\0';
+    return workload_role_typed(group, typed) || workload_role_typed(group, role);
+}
+
+bool run_is_roles(const struct cli *cli)
+{
+    bool are_roles = cli->manifest && !cli->is_dashed && cli->argc > 1;
+
+    for (int i = 0; i < cli->argc && are_roles; i++)
+        are_roles = is_role(cli->manifest, cli->argv[i]);
+    return are_roles;
+}
+
 dibs_status run_role(struct cli *cli, bool *is_meant, dibs_err *err)
 {
     const struct workload_group *group = cli->manifest;
     AUTO(pod_free) struct pod pod = { 0 };
     struct workload_pod which = { 0 };
     const char *const *command = NULL;
-    char role[DIBS_NAME_MAX + 1];
     bool has_ports = cli_has(cli, "port");      /* with -p it is a command, unless a role precedes "--" */
-    bool is_role = cli->argc > 1 && !has_ports; /* even if no such role exists */
+    bool must_be = cli->argc > 1 && !has_ports; /* a role, even if none of that name exists */
 
     *is_meant = false;
     if (cli->argc > 1 ? strcmp(cli->argv[1], "--") != 0 : has_ports)
         return DIBS_OK;
     if (!group) /* without it "ROLE -- COMMAND" must not be run as a program */
-        return is_role && cli->no_manifest.code == DIBS_DENIED ? cli_need_manifest(cli, err) : DIBS_OK;
-    (void) text_copy(role, sizeof role, cli->argv[0]);
-    role[strcspn(role, "/")] = '\0';
-    if (!workload_role_typed(group, role))
-        return is_role ? workload_pod_parse(group, cli->argv[0], &which, err) : DIBS_OK;
+        return must_be && cli->no_manifest.code == DIBS_DENIED ? cli_need_manifest(cli, err) : DIBS_OK;
+    if (!is_role(group, cli->argv[0]))
+        return must_be ? workload_pod_parse(group, cli->argv[0], &which, err) : DIBS_OK;
     *is_meant = true;
     dibs_status s = run_by_manifest(cli, err);
     if (!s)

@@ -17,9 +17,13 @@ static dibs_status run_any(struct cli *cli, dibs_err *err)
     if (cli_has(cli, "all"))
         return cli->argc ? err_set(err, DIBS_INVALID,
                                    "run: --all runs the commands of the manifest, and takes none")
-                         : run_all(cli, err);
+                         : run_all(cli, NULL, 0, err);
     if (!cli->argc)
         return err_set(err, DIBS_INVALID, "run: which command? see 'dibs run --help'");
+    if (run_is_roles(cli))
+        return run_all(cli, cli->argv, (size_t) cli->argc, err);
+    if (cli_has(cli, "keep-going"))
+        return err_set(err, DIBS_INVALID, "run: '--keep-going' goes with '--all' or several roles");
     if (!cli->is_dashed)
         s = run_role(cli, &is_role, err);
     if (s || is_role)
@@ -59,6 +63,7 @@ static const struct cli_opt opts[] = {
     CLI_REQUEST_OPTS,
     { .name = "all", .help = "run every role of the manifest that has a command" },
     { .name = "confine", .help = "the command can bind no other TCP ports (Linux 6.7)" },
+    { .name = "keep-going", .help = "with --all or several roles: one that ends does not stop the others" },
     { .name = "keep", .help = "the claims stay when the command has ended" },
     { 0 },
 };
@@ -66,7 +71,8 @@ static const struct cli_opt opts[] = {
 /* Options that do not define ports. */
 static bool is_for_roles(const char *option)
 {
-    return strcmp(option, "all") == 0 || strcmp(option, "as-by") == 0 || strcmp(option, "confine") == 0;
+    return strcmp(option, "all") == 0 || strcmp(option, "keep-going") == 0 || strcmp(option, "as-by") == 0 ||
+           strcmp(option, "confine") == 0;
 }
 
 dibs_status run_by_manifest(const struct cli *cli, dibs_err *err)
@@ -82,7 +88,7 @@ dibs_status run_by_manifest(const struct cli *cli, dibs_err *err)
 const struct cli_cmd cmd_run = {
     .name = "run",
     .group = CLI_RUN,
-    .args = "[--] COMMAND [ARGUMENT]... | ROLE[/INSTANCE] [-- COMMAND [ARGUMENT]...]",
+    .args = "[--] COMMAND [ARGUMENT]... | ROLE[/INSTANCE] [-- COMMAND [ARGUMENT]...] | ROLE ROLE...",
     .summary = "Run a command with ports that are its own",
     .details = "Claims a port for each -p, or one without a name, and runs COMMAND with them\n"
                "in its environment: PORT is the first, PORT0, PORT1, ... are all of them,\n"
@@ -109,9 +115,10 @@ const struct cli_cmd cmd_run = {
                "\n"
                "ROLE alone, or before '--', is a role of the manifest: its ports and those it\n"
                "refers to are in the environment under the names that the manifest gives, and\n"
-               "without COMMAND the manifest's is run. --all runs every role that has one, with\n"
-               "each line of output behind its role's name. When one of them ends, the others\n"
-               "are stopped, and its exit code is the answer.",
+               "without COMMAND the manifest's is run. Several roles, or with --all every role\n"
+               "that has a command, run in parallel, with each line of output behind its role's\n"
+               "name. When one of them ends, the others are stopped (SIGTERM, after 10 s\n"
+               "SIGKILL), and its exit code is the answer. 'dibs stop' ends what runs.",
     .examples = "dibs run printenv PORT\n"
                 "dibs run -p web -p api -- echo {web} {api}\n",
     .opts = opts,

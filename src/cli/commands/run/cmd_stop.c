@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/suggest.h"
+#include "base/text.h"
+#include "cli/claim_options.h"
+#include "cli/manifest.h"
+#include "cli/run/note.h"
+#include "runs/stop.h"
+
+#include "base/banned.h"
+
+/* Is the run with this title meant by "web", "web/1"? */
+static bool is_meant(const char *title, const char *typed)
+{
+    size_t len = strlen(typed);
+
+    return strncmp(title, typed, len) == 0 && (title[len] == '/' || !title[len]);
+}
+
+static const char *shown(const char *title)
+{
+    return title[0] ? title : "a command";
+}
+
+/* Explain a name that nothing runs as: it is a role, which is as it should be, or a mistake. */
+static dibs_status none_runs(struct cli *cli, const char *typed, const struct run_record *records, size_t n,
+                             dibs_err *err)
+{
+    struct suggest best = { .wanted = typed };
+    char hint[SUGGEST_HINT_MAX];
+    char role[DIBS_NAME_MAX + 1];
+
+    (void) text_copy(role, sizeof role, typed);
+    role[strcspn(role, "/")] = '\0';
+    if (cli->manifest &&
+        (workload_role_typed(cli->manifest, typed) || workload_role_typed(cli->manifest, role))) {
+        cli_note(cli, "'%s' does not run", typed);
+        return DIBS_OK;
+    }
+    for (size_t i = 0; i < n; i++)
+        suggest_offer(&best, records[i].title);
+    for (size_t i = 0; cli->manifest && i < cli->manifest->n_roles; i++)
+        suggest_offer(&best, cli->manifest->roles[i].name);
+    return err_set(err, DIBS_NOT_FOUND, "'dibs run' has started nothing as '%.80s' in this project%s", typed,
+                   suggest_format(&best, hint, sizeof hint));
+}
+
+static void print_json(struct cli *cli, const struct run_stop *stop)
+{
+    jsonw_object(&cli->w);
+    jsonw_key_string(&cli->w, "name", stop->record->title);
+    jsonw_key_uint(&cli->w, "pid", (uint64_t) stop->record->process.pid);
+    jsonw_key_bool(&cli->w, "was_running", stop->was_running);
+    jsonw_key_bool(&cli->w, "was_killed", stop->was_killed);
+    jsonw_end_object(&cli->w);
+}
+
+static dibs_status report(struct cli *cli, const struct run_stop *stops, size_t n, dibs_err *err)
+{
+    dibs_status s = DIBS_OK;
+
+    cli_begin_list(cli);
+    for (size_t i = 0; i < n; i++) {
+        const struct run_stop *stop = &stops[i];
+
+        if (cli->json)
+            print_json(cli, stop);
+        if (stop->left && s == DIBS_OK)
+            s = err_set(err, stop->why ? stop->why : DIBS_FAILURE,
+                        stop->why ? "stop: process %d of %s may not be signalled: it belongs to another user"
+                                  : "stop: process %d of %s does not end, not even by SIGKILL",
+                        (int) stop->left, shown(stop->record->title));
+        else if (!stop->left && stop->was_running)
+            cli_note(cli, "stopped %s (pid %d)%s", shown(stop->record->title),
+                     (int) stop->record->process.pid, stop->was_killed ? "; it had to be killed" : "");
+    }
+    cli_end_list(cli);
+    return s;
+}
+
+static bool ignore(void *ctx, const dibs_claim *claim)
+{
+    (void) ctx;
+    (void) claim;
+    return true;
+}
+
+/* End the claims of commands whose dibs was gone: their holders are dead now. A failure does no harm: a dead
+ * holder's claim gives way to the next one. */
+static void reap(struct cli *cli, const struct run_stop *stops, size_t n)
+{
+    bool is_due = false;
+    dibs_err err = { 0 };
+
+    for (size_t i = 0; i < n; i++)
+        is_due = is_due || (stops[i].is_orphan && !stops[i].left);
+    if (is_due && cli_open(cli, &err) == DIBS_OK &&
+        dibs_reap(cli->handle, 0, ignore, NULL, &n, &err) != DIBS_OK)
+        cli_note(cli, "the claims end with their next use: %s", err.msg);
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    AUTO(free_auto) struct run_record *records = NULL;
+    AUTO(free_auto) struct run_stop *stops = NULL;
+    const char *typed = cli->argc ? cli->argv[0] : NULL;
+    char directory[PATH_MAX];
+    size_t n = 0;
+    size_t n_meant = 0;
+    dibs_status s = run_note_directory(cli, directory, err);
+
+    if (s == DIBS_OK)
+        s = run_records_list(directory, &records, &n, err);
+    if (s != DIBS_OK)
+        return s;
+    stops = calloc(n + 1, sizeof *stops);
+    if (!stops)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    for (size_t i = 0; i < n; i++)
+        if (!typed || is_meant(records[i].title, typed))
+            stops[n_meant++].record = &records[i];
+    if (n_meant == 0 && typed) {
+        s = none_runs(cli, typed, records, n, err);
+        if (s != DIBS_OK)
+            return s;
+    } else if (n_meant == 0) {
+        cli_note(cli, "'dibs run' has started nothing here that runs");
+    }
+    s = runs_stop(directory, stops, n_meant, err);
+    if (s != DIBS_OK)
+        return s;
+    reap(cli, stops, n_meant);
+    return report(cli, stops, n_meant, err);
+}
+
+const struct cli_cmd cmd_stop = {
+    .name = "stop",
+    .group = CLI_RUN,
+    .args = "[ROLE[/INSTANCE] | NAME]",
+    .summary = "End what 'dibs run' has started in this project",
+    .details = "Ends the commands that 'dibs run' has started for this project, with all\n"
+               "processes that they have started: by SIGTERM, and by SIGKILL what is left\n"
+               "after 10 seconds. It returns when none of them is left. Also works when dibs\n"
+               "itself was killed. Processes that others have started, also with a port of\n"
+               "this project, are never touched.\n"
+               "\n"
+               "With ROLE, or the name of the first port of a command without a role (-p),\n"
+               "only that; the other roles of its 'dibs run --all' go on. Nothing there to\n"
+               "stop is no failure.",
+    .examples = "dibs stop\n",
+    .flags = CLI_SILENT | CLI_REPORTS_MANIFEST,
+    .max_args = 1,
+    .args_words = ":roles",
+    .run = run,
+};
