@@ -27,6 +27,7 @@ static void forget(struct engine *e, struct held *held)
     (void) text_copy(who.boot_id, sizeof who.boot_id, e->core->view.boot_id);
     if (held->is_watched)
         watch_drop(e->watch, &who);
+    engine_note_reserved(e, held->port);
     hash_table_remove(&e->claims, &held->item);
     free(held);
 }
@@ -67,6 +68,8 @@ static const struct held *store_copy(struct engine *e, const dibs_claim *claim)
     held->start_ticks = claim->process.start_ticks;
     held->port = claim->port;
     held->is_static = claim->kind == DIBS_STATIC;
+    held->is_here = claim->netns == 0 || claim->netns == e->netns;
+    engine_note_reserved(e, claim->port);
     memcpy(held->pool, claim->pool, pool_bytes);
     follow_holder(e, held, claim);
     if (was)

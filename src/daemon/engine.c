@@ -32,6 +32,7 @@ static void follow_commit(void *ctx, const struct ledger_span *span)
         engine_follow(e);
     else if (span->after > span->before)
         engine_follow_group(e, span);
+    engine_publish(e); /* before the claims are answered */
 }
 
 /* Check this host's lease again before the jobs of a commit are answered: the lease may have expired during
@@ -94,6 +95,7 @@ void engine_turn(struct engine *engine)
     poll_ledger(engine);
     engine_follow_node(engine);
     engine_reap(engine);
+    engine_publish(engine);
     if (!engine->needs_reload)
         holds_settle(engine->holds); /* guards of jobs that were not committed */
     holds_retry(engine->holds, clock_monotonic_ms());
@@ -109,6 +111,8 @@ int64_t engine_next_ms(const struct engine *engine)
         at_ms = engine_node_ms(engine);
     if (engine->needs_reload && engine->reload_ms < at_ms)
         at_ms = engine->reload_ms;
+    if (engine->reserve && engine->reserve_ms < at_ms)
+        at_ms = engine->reserve_ms;
     if (holds_retry_ms(engine->holds) < at_ms)
         at_ms = holds_retry_ms(engine->holds);
     int64_t wait_ms = runtime_sooner(clock_until_ms(at_ms), engine_reap_ms(engine));
@@ -188,6 +192,8 @@ dibs_status engine_open(const struct engine_options *options, struct engine **ou
         return err_set(err, DIBS_FAILURE, "starting the daemon: out of memory");
     self->options = *options;
     self->notices.fd = -1;
+    self->netns = kernel_netns();
+    (void) kernel_ephemeral(&self->ephemeral);
     self->judge_ms = INT64_MAX;
     self->look_wait_ms = LOOK_IDLE_MS;
     self->look_ms = clock_monotonic_ms() + LOOK_IDLE_MS;

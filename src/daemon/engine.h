@@ -70,20 +70,29 @@ struct engine {
     dibs_process *died;   /* dead processes for the next scan */
     size_t n_died, max_died;
     int64_t upkeep_ms;
-    size_t n_damaged;     /* damaged records at the last maintenance */
-    int64_t incarnation;  /* last logged incarnation of this host's lease; 0: none */
-    uint64_t n_ended;     /* leases of this host that had ended when it was logged */
-    bool is_uncertain;    /* the last logged state: the lease could not be renewed */
-    uint64_t n_gone;      /* expired leases of other hosts */
-    int64_t reap_gone_ms; /* when to reap the claims of those hosts; 0: nothing to reap */
-    int64_t compact_ms;   /* when to check for old versions to compact */
-    int64_t node_ms;      /* when to retry a failed step of node.c */
+    size_t n_damaged;        /* damaged records at the last maintenance */
+    int64_t incarnation;     /* last logged incarnation of this host's lease; 0: none */
+    uint64_t n_ended;        /* leases of this host that had ended when it was logged */
+    bool is_uncertain;       /* the last logged state: the lease could not be renewed */
+    uint64_t n_gone;         /* expired leases of other hosts */
+    int64_t reap_gone_ms;    /* when to reap the claims of those hosts; 0: nothing to reap */
+    int64_t compact_ms;      /* when to check for old versions to compact */
+    int64_t node_ms;         /* when to retry a failed step of node.c */
+    struct reserve *reserve; /* set by engine_reserve(); NULL: no ports are published */
+    uint64_t netns;          /* network namespace of the daemon */
+    dibs_range ephemeral;    /* when ports were reserved last */
+    int64_t reserve_ms;      /* when to reserve again; 0: now */
+    bool has_unreserved;     /* that has failed, and was logged */
     struct engine_counts counts;
 };
 
 /* Open the ledger, load the index and watch all holders. UNAVAILABLE as dibs_open(). */
 dibs_status engine_open(const struct engine_options *options, struct engine **out, dibs_err *err);
 void engine_close(struct engine *engine); /* NULL is fine; queued jobs are answered UNAVAILABLE */
+
+/* Publish claimed ports of the ephemeral range from now on. `reserve` is borrowed until engine_close(). */
+struct reserve;
+void engine_reserve(struct engine *engine, struct reserve *reserve);
 
 /* Let the kernel enforce all claims from now on. `enforce` is borrowed until engine_close(). */
 dibs_status engine_enforce(struct engine *engine, struct enforce *enforce, dibs_err *err);

@@ -40,6 +40,7 @@ struct held {
     int32_t pid;
     uint16_t port;
     bool is_static;
+    bool is_here;      /* made in the daemon's network namespace */
     bool is_watched;   /* engine->watch watches its process */
     bool has_died;     /* that process is dead */
     bool is_lingering; /* the holder is dead, and the claim stays for now */
@@ -64,6 +65,11 @@ void engine_follow_group(struct engine *e, const struct ledger_span *span);
 
 /* enforcing.c: give the kernel the present state of a claim, if it enforces claims. */
 void engine_enforce_claim(struct engine *e, const dibs_claim *claim);
+
+/* reserving.c: a claim of this port has begun or ended. */
+void engine_note_reserved(struct engine *e, uint16_t port);
+/* Bring the reserved ports up to date, if something has changed. */
+void engine_publish(struct engine *e);
 
 /* node.c */
 /* Return the incarnation of this host's lease; 0 when the lease is not certain. */

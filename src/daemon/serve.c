@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "daemon/api/api.h"
 #include "daemon/portserver/portserver.h"
+#include "hold/reserve.h"
 #include "lib/doctor.h"
 #include "server/certificate.h"
 #include "server/listeners.h"
@@ -33,6 +34,7 @@ struct serve {
     dibs_settings settings;
     struct runtime runtime;
     struct engine *engine;
+    struct reserve *reserve; /* NULL: claimed ports are not published */
     struct enforce *enforce; /* NULL: the kernel enforces nothing */
     struct quota *quota;
     struct metrics *metrics;
@@ -259,6 +261,25 @@ static dibs_status enforce(struct serve *s, dibs_err *err)
     return status == DIBS_OK ? engine_enforce(s->engine, s->enforce, err) : status;
 }
 
+/* Find the file that names our reserved ports: beside the ledger, or where root's daemons have their sockets.
+ */
+static dibs_status reserve(struct serve *s, dibs_err *err)
+{
+    static const char scheme[] = "sqlite:";
+    const char *ledger = s->settings.ledger;
+    bool is_file = strncmp(ledger, scheme, sizeof scheme - 1) == 0;
+    char path[sizeof s->settings.ledger + 16];
+
+    if (!s->options->reserves || s->options->is_check)
+        return DIBS_OK;
+    (void) snprintf(path, sizeof path, "%s-reserved",
+                    is_file ? ledger + sizeof scheme - 1 : "/run/dibs/ports");
+    dibs_status status = reserve_open(path, s->engine->core->view.boot_id, &s->reserve, err);
+    if (status == DIBS_OK)
+        engine_reserve(s->engine, s->reserve);
+    return status;
+}
+
 static dibs_status start(struct serve *s, dibs_err *err)
 {
     const struct serve_options *o = s->options;
@@ -283,6 +304,8 @@ static dibs_status start(struct serve *s, dibs_err *err)
                                                        .reset = reset,
                                                        .ctx = s },
                              &s->engine, err);
+    if (status == DIBS_OK)
+        status = reserve(s, err);
     if (status == DIBS_OK)
         status = enforce(s, err);
     if (status == DIBS_OK)
@@ -423,6 +446,7 @@ static void end(struct serve *s)
     socket_remove(&s->admin);
     socket_remove(&s->ports);
     enforce_close(s->enforce);
+    reserve_close(s->reserve);
     runtime_close(&s->runtime);
 }
 

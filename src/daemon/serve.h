@@ -20,6 +20,7 @@ struct serve_options {
     int64_t node_ttl_ms;         /* TTL of this host's lease in a cluster; 0: the default */
     const char *enforce_program; /* path of dibs-bpf: the kernel enforces claims; NULL: it does not */
     bool is_persistent;          /* ... also while no daemon runs */
+    bool reserves;               /* claimed ports of the ephemeral range go to ip_local_reserved_ports */
     bool is_check;               /* only check whether the daemon could start */
 };
 

@@ -63,6 +63,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         .tls_key = cli_value(cli, "tls-key"),
         .tokens = cli_value(cli, "tokens"),
         .kube_pool = cli_value(cli, "kube-metrics"),
+        .reserves = cli_has(cli, "reserve"),
         .is_check = cli_has(cli, "check-config"),
     };
     dibs_status s = number_of(cli, "quota", &options.quota, err);

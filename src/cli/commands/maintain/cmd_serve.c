@@ -21,6 +21,7 @@ static const struct cli_opt opts[] = {
     { .name = "node-ttl", .arg = "TIME", .help = "lease of this host in a cluster (15s)" },
     { .name = "enforce", .help = "the kernel refuses claimed ports to others (needs root)" },
     { .name = "enforce-persistent", .help = "... also while no daemon runs" },
+    { .name = "reserve", .help = "no outgoing connection gets a claimed port (needs root)" },
     { .name = "check-config", .help = "only check whether it could start" },
     { 0 },
 };
