@@ -17,8 +17,6 @@ claim web --port=X --keep
 get web --port=X
 get web --prefer=X
 run -p web=X -- true
-who -- X
-explain -- X
 ls --port=X
 log --port=X
 END
@@ -29,6 +27,10 @@ release -- X
 renew -- X
 transfer --keep -- X
 assert -- X
+who -- X
+who -- :X
+explain -- X
+get -- X
 END
 }
 name_forms() {

@@ -358,7 +358,7 @@ a_web() {
     role front
     for command in plan up; do
         refused 3 $command
-        says "port 15312 is needed for another claim, but web/1 runs with it (pid $COMMAND, sh); stop it first"
+        says "port 15312 is needed for another claim, but web/1 runs with it (pid $COMMAND, sleep); stop it first"
     done
     end_command
     ok up
@@ -367,7 +367,7 @@ a_web() {
     run_role web
     manifest 'roles: {web: {ports: [{name: http, env: PORT, port: 15314}]}, front: {ports: [{name: http, port: 15313}]}}'
     refused 3 up # also when its own name has another number by then
-    says "port 15313 is needed for another claim, but web/0 runs with it (pid $COMMAND, sh); stop it first"
+    says "port 15313 is needed for another claim, but web/0 runs with it (pid $COMMAND, sleep); stop it first"
     end_command
     ok up
 }
