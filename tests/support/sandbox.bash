@@ -63,9 +63,9 @@ start_in_sandbox() {
 sleeper_in() {
     rm -f "$T/sleeper"
     # shellcheck disable=SC2016 # for the shell there
-    start_in_sandbox "$1" bash -c 'echo $$ >"$T/sleeper.new"; mv "$T/sleeper.new" "$T/sleeper"; exec sleep 600'
+    start_in_sandbox "$1" bash -c 'echo $$ >"$T/sleeper"; exec sleep 600' # without a child, which child_of() might find
     local starter=$STARTED
-    wait_until 10 test -f "$T/sleeper" || return 1
+    wait_until 10 test -s "$T/sleeper" || return 1
     INSIDE=$(cat "$T/sleeper")
     OUTSIDE=$(child_of "$starter") || OUTSIDE=$starter
     wait_until 10 grep -q sleep "/proc/$OUTSIDE/comm" || return 1
