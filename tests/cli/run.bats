@@ -275,3 +275,51 @@ received() {
     for i in 1 2 3 4; do wait_until 20 test -s "$T/race.$i.code"; done
     [ "$(cat "$T"/race.?.code | sort | tr '\n' ' ')" = '0 3 3 3 ' ]
 }
+
+@test "-n gives one name several ports, in a row if asked, and the first its own variable" {
+    ok run -n 4 --contiguous -p rank -- sh -c 'echo $RANK_PORT $RANK_0_PORT $RANK_1_PORT $RANK_2_PORT $RANK_3_PORT $PORT $PORT3 {rank} {rank/3}'
+    read -r base r0 r1 r2 r3 first last filled filled3 <<<"$out"
+    [ "$base $first $filled" = "$r0 $r0 $r0" ]
+    [ "$r1 $r2 $r3 $last $filled3" = "$((r0 + 1)) $((r0 + 2)) $((r0 + 3)) $r3 $r3" ]
+    ok run -n 4 --contiguous -p rank:MASTER_PORT -- printenv MASTER_PORT
+    [ "$out" = "$r0" ] # the same four again
+    ok run -n 2 sh -c 'echo $PORT0 $PORT1 "$DIBS_PORTS"'
+    read -r p0 p1 list <<<"$out"
+    [ "$p0 $p1" = "$list" ]
+    ok run -n 8 --contiguous --align 8 -p block -- sh -c 'echo $BLOCK_PORT'
+    [ $((out % 8)) -eq 0 ]
+    for words in '-n 0 -p a' '-n 2 -p a -p b' '-n 2 -p a=3000' '--align 8 -p a' '-n 2 -p a --as 3000' '-n 2 -p :A'; do
+        # shellcheck disable=SC2086 # words
+        refused 2 run $words -- true
+    done
+    refused 4 run -n 20 --range 13800-13809 -p a -- true
+}
+
+@test "-p NAME:VARIABLE is the port in that variable" {
+    ok run -p master:MASTER_PORT -p web:PORT -p /shared:ADDR -- sh -c 'echo $MASTER_PORT $PORT $PORT1 $ADDR {master} {web} ${WEB_PORT-none}'
+    read -r master port web addr filled filled_web none <<<"$out"
+    [ "$filled $filled_web $port $none" = "$master $web $web none" ]
+    [ "$addr" = "$(dibs get /shared)" ]
+    ok release master
+    ok run -p master:M=13990 -- printenv M
+    [ "$out" = 13990 ]
+    for name in PATH DIBS_LEDGER 9 a-b ''; do
+        refused 2 run -p "web:$name" -- true
+    done
+    refused 2 run -p a:SAME -p b:SAME -- true
+    says SAME
+}
+
+@test "a second run of one name says how the two are told apart, and that works" {
+    start "$DIBS" -q run -p master:MASTER_PORT -- sleep 600
+    wait_until 10 eval '[ "$(sql "SELECT count(*) FROM claims WHERE holder <> 0")" -eq 1 ]'
+    read -r command <"/proc/$STARTED/task/$STARTED/children" || true
+    echo "$command" >>"$T/started"
+    refused 3 run -p master:MASTER_PORT -- true
+    says 'to run both, call this one -p master-2:MASTER_PORT, or give --group NAME'
+    first=$(dibs get master)
+    ok run -p master-2:MASTER_PORT -- printenv MASTER_PORT
+    [ "$out" != "$first" ]
+    ok run --group other -p master:MASTER_PORT -- printenv MASTER_PORT
+    [ "$out" != "$first" ]
+}

@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "cli/claim_options.h"
 #include "cli/run/launch.h"
 #include "cli/target.h"
@@ -27,6 +28,7 @@ struct want {
 struct command {
     struct launch_claims claims;
     struct want *wants;
+    struct want base;       /* with --count: what all ports together are called */
     struct run_as_port *as; /* parallel; zero for a port of -p */
     dibs_ranges ranges;
 };
@@ -39,7 +41,7 @@ static dibs_status name_from(struct command *command, size_t i, const char *text
     const char *rest = NULL; /* the name without its group */
 
     if (!len || len >= sizeof want->typed)
-        return err_set(err, DIBS_INVALID, "run: '%.64s' is not NAME or NAME=PORT: its name is %s", text,
+        return err_set(err, DIBS_INVALID, "run: '%.64s' is not NAME[:VARIABLE][=PORT]: its name is %s", text,
                        len ? "too long" : "empty");
     memcpy(want->typed, text, len);
     dibs_status s = cli_claim_name(command->claims.cli, want->typed, want->name, &request->project, err);
@@ -52,7 +54,8 @@ static dibs_status name_from(struct command *command, size_t i, const char *text
         rest = want->typed + 1;
     if (rest)
         memmove(want->typed, rest, strlen(rest) + 1);
-    workload_port_env(want->typed, want->variable, sizeof want->variable);
+    if (!want->variable[0])
+        workload_port_env(want->typed, want->variable, sizeof want->variable);
     for (size_t k = 0; k < i; k++) {
         if (!strcmp(command->wants[k].variable, want->variable))
             return err_set(err, DIBS_INVALID, "run: '%s' and '%s' would both be $%s", command->wants[k].typed,
@@ -61,13 +64,37 @@ static dibs_status name_from(struct command *command, size_t i, const char *text
     return DIBS_OK;
 }
 
-/* Read NAME or NAME=PORT of -p. */
+/* Cut ":VARIABLE" off NAME:VARIABLE, whose length is *len. */
+static dibs_status variable_from(const char *text, size_t *len, char variable[VARIABLE_MAX], dibs_err *err)
+{
+    const char *colon = memrchr(text, ':', *len);
+    size_t n = colon ? *len - (size_t) (colon + 1 - text) : 0;
+
+    if (!colon)
+        return DIBS_OK;
+    if (n >= VARIABLE_MAX)
+        return err_set(err, DIBS_INVALID, "run: '%.64s': the variable's name is too long", text);
+    memcpy(variable, colon + 1, n);
+    variable[n] = '\0';
+    if (!workload_is_env_name(variable))
+        return err_set(err, DIBS_INVALID, "run: '%.64s': '%.64s' is no name of a variable", text, variable);
+    if (workload_env_danger(variable))
+        return err_set(err, DIBS_INVALID, "run: $%.64s cannot be a port: %s reads that variable", variable,
+                       workload_env_danger(variable));
+    *len = (size_t) (colon - text);
+    return DIBS_OK;
+}
+
+/* Read NAME[:VARIABLE][=PORT] of -p. */
 static dibs_status want_from(struct command *command, size_t i, const char *text, dibs_err *err)
 {
     dibs_request *request = &command->claims.requests[i];
     const char *equals = strrchr(text, '=');
-    dibs_status s = name_from(command, i, text, equals ? (size_t) (equals - text) : strlen(text), err);
+    size_t len = equals ? (size_t) (equals - text) : strlen(text);
+    dibs_status s = variable_from(text, &len, command->wants[i].variable, err);
 
+    if (!s)
+        s = name_from(command, i, text, len, err);
     if (s || !equals)
         return s;
     request->mode = DIBS_REQUIRED;
@@ -111,6 +138,31 @@ static dibs_status as_from(struct command *command, size_t i, const char *text, 
     return s;
 }
 
+/* Name the ports of -n 3 -p rank: rank/0, rank/1, rank/2. The base has the number of the first. */
+static dibs_status several_from(struct command *command, const char *text, dibs_err *err)
+{
+    char name[DIBS_NAME_MAX + 16];
+    size_t len = strlen(text);
+    dibs_status s = strrchr(text, '=') ? err_set(err, DIBS_INVALID, "run: '%.64s' names one port, not %zu",
+                                                 text, command->claims.n)
+                                       : variable_from(text, &len, command->base.variable, err);
+
+    if (!s && (!len || len >= sizeof command->base.typed))
+        s = err_set(err, DIBS_INVALID, "run: '%.64s' is no name", text);
+    if (s)
+        return s;
+    memcpy(command->base.typed, text, len);
+    for (size_t i = 0; i < command->claims.n && !s; i++) {
+        (void) snprintf(name, sizeof name, "%s/%zu", command->base.typed, i);
+        s = name_from(command, i, name, strlen(name), err);
+    }
+    if (command->base.typed[0] == '/')
+        memmove(command->base.typed, command->base.typed + 1, len);
+    if (!command->base.variable[0])
+        workload_port_env(command->base.typed, command->base.variable, sizeof command->base.variable);
+    return s;
+}
+
 static dibs_status plan_ports(struct command *command, dibs_err *err)
 {
     dibs_request like = { .holder = DIBS_HELD_BY_PROCESS, .keep = cli_has(command->claims.cli, "keep") };
@@ -121,6 +173,11 @@ static dibs_status plan_ports(struct command *command, dibs_err *err)
     for (size_t i = 0; i < command->claims.n; i++)
         command->claims.requests[i] = like;
     size_t n = 0;
+    if (cli_has(command->claims.cli, "count")) {
+        const char *name = cli_value(command->claims.cli, "port");
+
+        return name ? several_from(command, name, err) : DIBS_OK;
+    }
     for (size_t i = 0; !s && cli_value_at(command->claims.cli, "port", i); i++, n++)
         s = want_from(command, n, cli_value_at(command->claims.cli, "port", i), err);
     for (size_t i = 0; !s && cli_value_at(command->claims.cli, "listen", i); i++, n++) {
@@ -141,6 +198,7 @@ static void set_words(struct launch *launch, const uint16_t *ports)
     const struct command *command = launch->ctx;
     AUTO(bytes_done) struct bytes list = { 0 };
 
+    launch_set_port(launch, "PORT", NULL, launch_inside(launch, 0, ports[0])); /* unless -p NAME:PORT */
     for (size_t i = 0; i < command->claims.n; i++) {
         const struct want *want = &command->wants[i];
         char variable[32];
@@ -155,7 +213,9 @@ static void set_words(struct launch *launch, const uint16_t *ports)
                         port);
         bytes_add_text(&list, word);
     }
-    launch_set_port(launch, "PORT", "PORT", launch_inside(launch, 0, ports[0]));
+    if (command->base.variable[0])
+        launch_set_port(launch, command->base.variable, command->base.typed, ports[0]);
+    launch_set_port(launch, NULL, "PORT", launch_inside(launch, 0, ports[0]));
     bytes_add(&list, "", 1);
     if (list.is_lost)
         launch->failed = ENOMEM;
@@ -194,27 +254,80 @@ static dibs_status begin_as(struct cli *cli, const struct command *command, bool
     return s ? s : run_as_begin(cli, has_udp, is_first, err);
 }
 
-dibs_status run_command(struct cli *cli, dibs_err *err)
+/* Count the values of a repeatable option. */
+static size_t count_values(const struct cli *cli, const char *option)
 {
     size_t n = 0;
-    size_t n_as = 0;
-    size_t n_listen = 0;
-    bool is_first = false;
 
-    while (cli_value_at(cli, "port", n))
+    while (cli_value_at(cli, option, n))
         n++;
-    while (cli_value_at(cli, "as", n_as))
-        n_as++;
-    while (cli_value_at(cli, "listen", n_listen))
-        n_listen++;
-    n += n_as + n_listen;
-    n = n ? n : 1; /* without these options: one port without a name */
+    return n;
+}
+
+/* Return the number of ports: without -p and others one, which has no name; with -n so many of one -p. */
+static dibs_status count_ports(struct launch_claims *claims, dibs_err *err)
+{
+    const struct cli *cli = claims->cli;
+    size_t n_ports = count_values(cli, "port");
+    size_t n = n_ports + count_values(cli, "as") + count_values(cli, "listen");
+    int64_t count = (int64_t) (n ? n : 1);
+    int64_t align = 0;
+    dibs_status s = cli_number_from(cli, "count", 1, DIBS_BATCH_MAX, &count, err);
+
+    if (!s)
+        s = cli_number_from(cli, "align", 1, DIBS_PORT_MAX, &align, err);
+    if (!s && cli_has(cli, "count") && (n_ports > 1 || n > n_ports))
+        s = err_set(err, DIBS_INVALID,
+                    "run: '--count' goes with one '-p' or none, and not with '--as' or '--listen'");
+    if (!s && align && !cli_has(cli, "contiguous"))
+        s = err_set(err, DIBS_INVALID, "run: '--align' goes with '--contiguous'");
+    claims->n = (size_t) count;
+    claims->is_contiguous = cli_has(cli, "contiguous");
+    claims->align = (uint32_t) align;
+    return s;
+}
+
+/* Say how two runs of one name in one directory are told apart. */
+static dibs_status tell_apart(const struct command *command, dibs_status status, dibs_err *err)
+{
+    char cause[DIBS_ERR_MSG_MAX];
+
+    if (status != DIBS_TAKEN || !err || err->blocker.relation != DIBS_REL_SAME_NAME || err->blocker.differs ||
+        !err->blocker.pid)
+        return status;
+    for (size_t i = 0; i < command->claims.n; i++) {
+        const struct want *want = &command->wants[i];
+        const struct want *named = command->base.typed[0] ? &command->base : want;
+        dibs_blocker blocker = err->blocker;
+
+        if (strcmp(want->name, blocker.name) != 0)
+            continue;
+        (void) text_copy(cause, sizeof cause, err->msg);
+        (void) err_set(err, status,
+                       "%.700s; to run both, call this one -p %.60s-2:%.60s, or give --group NAME", cause,
+                       named->typed, named->variable);
+        err->blocker = blocker;
+        return status;
+    }
+    return status;
+}
+
+dibs_status run_command(struct cli *cli, dibs_err *err)
+{
+    struct launch_claims counted = { .cli = cli };
+    size_t n_as = count_values(cli, "as");
+    bool is_first = false;
+    dibs_status s = count_ports(&counted, err);
+    size_t n = counted.n;
+
+    if (s)
+        return s;
     AUTO(free_auto) struct want *wants = calloc(n, sizeof *wants);
     AUTO(free_auto) dibs_request *requests = calloc(n, sizeof *requests);
     AUTO(free_auto) dibs_claim *claims = calloc(n, sizeof *claims);
     AUTO(free_auto) struct run_as_port *as = calloc(n, sizeof *as);
     struct command command = {
-        .claims = { .cli = cli, .requests = requests, .claims = claims, .n = n },
+        .claims = counted,
         .wants = wants,
         .as = as,
     };
@@ -227,12 +340,14 @@ dibs_status run_command(struct cli *cli, dibs_err *err)
 
     if (!wants || !requests || !claims || !as)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    dibs_status s = plan_ports(&command, err);
+    command.claims.requests = requests;
+    command.claims.claims = claims;
+    s = plan_ports(&command, err);
     launch.is_confined = launch_may_confine(cli);
     launch.name_of = passes(&command) ? name_of : NULL;
     dibs_close(cli->handle); /* a full name was looked up: the ledger must not be open in the child */
     cli->handle = NULL;
     if (!s)
         s = begin_as(cli, &command, &is_first, err);
-    return s || is_first ? s : launch_run(&launch, &command.claims, err);
+    return s || is_first ? s : tell_apart(&command, launch_run(&launch, &command.claims, err), err);
 }

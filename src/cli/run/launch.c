@@ -224,7 +224,10 @@ static void wait_for_cgroups(const struct launch_claims *claims)
 
 dibs_status launch_claim(const struct launch_claims *claims, dibs_err *err)
 {
-    const dibs_batch others = { .requests = claims->requests, .n = claims->n - claims->n_declared };
+    const dibs_batch others = { .requests = claims->requests,
+                                .n = claims->n - claims->n_declared,
+                                .is_contiguous = claims->is_contiguous,
+                                .align = claims->align };
     dibs_status s = cli_refuse_strangers(claims->cli, others.requests, others.n, err);
 
     if (!s)

@@ -46,7 +46,9 @@ struct launch_claims {
     dibs_request *requests;
     dibs_claim *claims;
     size_t n;
-    size_t n_declared; /* so many requests at the end declare the number of another request */
+    bool is_contiguous; /* the ports follow each other */
+    uint32_t align;     /* of the first of them; 0: none */
+    size_t n_declared;  /* so many requests at the end declare the number of another request */
     /* NULL, or called after the other claims: sets the declared numbers and the recorded variables. */
     dibs_status (*record)(const struct launch_claims *claims, void *ctx, dibs_err *err);
     void *ctx;

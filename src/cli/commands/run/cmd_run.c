@@ -43,10 +43,13 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 static const struct cli_opt opts[] = {
     { .name = "port",
       .letter = 'p',
-      .arg = "NAME[=PORT]",
+      .arg = "NAME[:VARIABLE][=PORT]",
       .help = "a port with this name, or this very port; may be repeated",
       .words = ":names",
       .is_repeatable = true },
+    { .name = "count", .letter = 'n', .arg = "N", .help = "this many ports of one -p: NAME/0, NAME/1, ..." },
+    { .name = "contiguous", .help = "the ports follow each other" },
+    { .name = "align", .arg = "N", .help = "the first of them is a multiple of N" },
     { .name = "as",
       .arg = "[NAME=]PORT[/PROTO]",
       .help = "the command uses this number, and really a claimed port; may be repeated",
@@ -94,7 +97,8 @@ const struct cli_cmd cmd_run = {
                "in its environment: PORT is the first, PORT0, PORT1, ... are all of them,\n"
                "WEB_PORT is that of the name 'web', DIBS_PORTS lists names and ports. {web} in\n"
                "an argument becomes the port of 'web', {PORT} the first; ${PORT} stays for a\n"
-               "shell to fill.\n"
+               "shell to fill. -p web:ADDR gives the port of 'web' the variable ADDR instead.\n"
+               "With -n 8 -p rank these are rank/0 to rank/7; RANK_PORT is the first of them.\n"
                "\n"
                "With --as 3000 COMMAND and its processes use port 3000 among themselves, and\n"
                "really a claimed port, so that several of them can run at once. PORT is then\n"
@@ -120,7 +124,8 @@ const struct cli_cmd cmd_run = {
                "name. When one of them ends, the others are stopped (SIGTERM, after 10 s\n"
                "SIGKILL), and its exit code is the answer. 'dibs stop' ends what runs.",
     .examples = "dibs run printenv PORT\n"
-                "dibs run -p web -p api -- echo {web} {api}\n",
+                "dibs run -p web -p api -- echo {web} {api}\n"
+                "dibs run -n 8 --contiguous -p rank:MASTER_PORT -- printenv MASTER_PORT\n",
     .opts = opts,
     .flags = CLI_STOP | CLI_NO_JSON | CLI_CLAIMS | CLI_REPORTS_MANIFEST,
     .max_args = -1,
