@@ -62,7 +62,7 @@ time.sleep(600)'
     refused 3 claim --port 12656 --pid "$STARTED"
 }
 
-@test "a claimed port stays its holder's, whoever listens" {
+@test "a claimed port stays its holder's, also if another process listens" {
     ok claim web --port 12657 --keep
     listen 12657
     refused 3 claim other --port 12657 --pid "$STARTED"

@@ -4,7 +4,7 @@
 
 usage: storm_enforce.py DIBS BIND_ONCE FOLDER KILLS     (as root)
 
-While the daemon lives, a stranger cannot bind the port of a command that runs. While none lives, everybody can bind
+While the daemon lives, a stranger cannot bind the port of a command that runs. While none lives, any process can bind
 everything. At the end no cgroup is left, no claim, and no port that cannot be bound. DIBS_TEST_SEED repeats a run."""
 import json
 import os
