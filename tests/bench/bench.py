@@ -21,6 +21,7 @@ import time
 
 import daemon
 import etcd
+import hold
 import webhook
 
 SOURCE, BUILD = sys.argv[1], sys.argv[2]
@@ -491,6 +492,7 @@ def main():
         for step in (bench_pick, lambda: bench_calls(peers, directory), lambda: bench_processes(peers, directory),
                      lambda: bench_herds(peers, directory), lambda: bench_http(served),
                      lambda: bench_portserver(served), lambda: bench_memory(served),
+                     lambda: hold.measure(served, result, (row, spread, quantile)),
                      lambda: etcd.measure(SOURCE, BUILD, directory, result, (row, spread, quantile)),
                      lambda: webhook.measure(SOURCE, BUILD, directory, result, (row, spread, quantile))):
             try:
