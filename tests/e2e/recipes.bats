@@ -66,6 +66,28 @@ is_closed() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
     ends cache
 }
 
+@test "A stack" {
+    needs_npm
+    needs redis-server redis-cli
+    npm_install
+    recipe "A stack"
+    cat >server.js <<'JS'
+const app = require("express")();
+app.get("/", (request, response) => response.send(`cache at ${process.env.REDIS_URL}`));
+app.listen(process.env.PORT);
+JS
+    terminal all bash -eu "$T/recipe.1"
+    wait_until 15 serves api "cache at redis://localhost:$(dibs get cache/tcp)" || { cat "$T/all.screen" >&2; return 1; }
+    ports=("$(dibs get api)" "$(dibs get cache)")
+    [ "$(redis-cli -p "${ports[1]}" ping)" = PONG ]
+    # The window is closed, and dibs with it: the rest is found and ended.
+    kill -KILL "$(cat "$T/all.terminal")"
+    type_in 2
+    assert_status 0
+    for port in "${ports[@]}"; do is_closed "$port"; done
+    [ "$(dibs get api) $(dibs get cache)" = "${ports[*]}" ]
+}
+
 @test "pytest" {
     recipe "pytest"
     cat >test_server.py <<'PY'
