@@ -184,11 +184,6 @@ void run_cgroups_clean(struct run_cgroups *cgroups)
         hash_table_each(&cgroups->all, clean_one, cgroups);
 }
 
-size_t run_cgroups_count(const struct run_cgroups *cgroups)
-{
-    return cgroups->all.n;
-}
-
 /* ---- open and close ---- */
 
 struct search {

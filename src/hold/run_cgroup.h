@@ -40,5 +40,4 @@ int run_cgroup_open(const struct run_cgroups *cgroups, const dibs_process *proce
 
 /* Remove the cgroups in which no process is left. To be called every second or so. */
 void run_cgroups_clean(struct run_cgroups *cgroups);
-size_t run_cgroups_count(const struct run_cgroups *cgroups);
 #endif
