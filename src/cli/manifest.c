@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "cli/claim_options.h"
 #include "cli/target.h"
@@ -152,11 +153,48 @@ dibs_status cli_manifest_permits(struct cli *cli, const char *typed, dibs_err *e
         typed, cli->manifest->source);
 }
 
+struct nearest {
+    struct suggest best;
+    char name[SUGGEST_MAX + 1]; /* of `best` */
+};
+
+static void offer_name(struct nearest *nearest, const char *name)
+{
+    suggest_offer(&nearest->best, name);
+    if (nearest->best.name == name && text_copy(nearest->name, sizeof nearest->name, name))
+        nearest->best.name = nearest->name;
+}
+
+static bool offer_claim(void *ctx, const dibs_claim *claim)
+{
+    char name[DIBS_NAME_MAX + 1];
+
+    offer_name(ctx, cli_short_name(claim->name, name, sizeof name));
+    return true;
+}
+
+/* Find the role with one port, or the claim of the project, whose name is nearest to the typed one; "" for
+ * none. The manifest's ports have been compared before. */
+static void nearest_name(struct cli *cli, const char *typed, char out[SUGGEST_MAX + 1])
+{
+    struct nearest nearest = { .best.wanted = typed };
+    struct workload_need need;
+    dibs_filter filter = { .principal = dibs_principal_of(cli->handle), .project = cli->project.dir };
+
+    for (size_t i = 0; i < cli->manifest->n_roles; i++)
+        if (workload_need_of_role(cli->manifest, cli->manifest->roles[i].name, &need) == DIBS_OK)
+            offer_name(&nearest, cli->manifest->roles[i].name);
+    if (filter.project[0])
+        (void) !dibs_claim_list(cli->handle, &filter, offer_claim, &nearest, NULL);
+    (void) text_copy(out, SUGGEST_MAX + 1, nearest.best.name ? nearest.best.name : "");
+}
+
 dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workload_need *out, bool *is_found,
                               dibs_err *err)
 {
     bool is_like = false;
     const char *rest = NULL;
+    char nearest[SUGGEST_MAX + 1] = "";
     dibs_err why = { 0 };
 
     *is_found = false;
@@ -181,9 +219,11 @@ dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workloa
         return DIBS_OK;
     if (is_reserved(cli, typed)) /* cli_manifest_permits() says why it cannot be made */
         return is_like ? err_set(err, s, "%s", why.msg) : DIBS_OK;
-    return cli->cmd == &cmd_get
-               ? err_set(err, s, "%s (a name of your own: dibs get --create '%.80s')", why.msg, typed)
-               : err_set(err, s, "%s (a name of your own: dibs claim --keep '%.80s')", why.msg, typed);
+    if (!strstr(why.msg, "did you mean"))
+        nearest_name(cli, typed, nearest);
+    return err_set(err, s, "%s%s%s%s (a name of your own: dibs %s '%.80s')", why.msg,
+                   nearest[0] ? "; did you mean '" : "", nearest, nearest[0] ? "'?" : "",
+                   cli->cmd == &cmd_get ? "get --create" : "claim --keep", typed);
 }
 
 bool cli_manifest_name(const struct cli *cli, const char *typed, char name[DIBS_NAME_MAX + 1])

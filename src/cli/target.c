@@ -62,6 +62,7 @@ static void blame(const dibs_claim *claim, dibs_err *err)
 dibs_status cli_check_project(struct cli *cli, const dibs_claim *claim, dibs_err *err)
 {
     bool has_option = cli_find_option(cli->cmd, "force", strlen("force"));
+    bool may_create = cli->cmd == &cmd_get && cli->argv[0][0] != '/' && !cli_port_digits(cli->argv[0]);
     dibs_err unused = { 0 };
 
     if (!err)
@@ -72,9 +73,10 @@ dibs_status cli_check_project(struct cli *cli, const dibs_claim *claim, dibs_err
     if (s != DIBS_OK || cli_is_of_project(&cli->project, claim))
         return s;
     (void) err_set(err, DIBS_TAKEN,
-                   has_option ? "port %u is '%s' of another project: add --project '%.300s', or --force"
-                              : "port %u is '%s' of another project: call dibs in '%.300s'",
-                   claim->port, claim->name, claim->project);
+                   has_option ? "port %u is '%s' of another project: add --project '%.300s', or --force%s"
+                              : "port %u is '%s' of another project: call dibs in '%.300s'%s",
+                   claim->port, claim->name, claim->project,
+                   may_create ? "; --create makes a name of this project" : "");
     blame(claim, err);
     return DIBS_TAKEN;
 }
@@ -147,7 +149,7 @@ static bool may_be_full(const struct cli *cli, const char *text)
 {
     size_t first = strcspn(text, "/");
 
-    return text[first] && (!makes_claims(cli) || strcspn(text, "@~") < first);
+    return text[first] && !cli_has(cli, "create") && (!makes_claims(cli) || strcspn(text, "@~") < first);
 }
 
 /* Write the name for a text without leading slash: that of the manifest's port, the full name if it is a

@@ -163,7 +163,7 @@ const char *cli_for_people(const struct cli *cli, const char *text, char *out, s
     size_t used = 0;
 
     for (const char *p = text; *p && used + 1 < size;) {
-        bool is_word = p == text || strchr(" (", p[-1]);
+        bool is_word = p == text || p[-1] == ' '; /* "(uid 1000)" has its user before it */
         char user[CLI_USER_BYTES] = "";
         char when[32] = "";
         uint32_t uid = 0;

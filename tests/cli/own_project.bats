@@ -127,6 +127,12 @@ two_trees() {
     ok claim -n 2 web
     ok release web --json
     json 'd == {"released": 3}'
+    ok claim -n 2 web --keep
+    ok get web --port 13083
+    ok release 13083 --json # a number is one claim
+    json 'd == {"released": 1}'
+    ok release web --json
+    json 'd == {"released": 2}'
     ok ls --names
     [ "$out" = 'project/webby
 project/web/0/x' ]
@@ -172,7 +178,10 @@ project/web/0/x' ]
     [ "$out" = "$port" ]
     refused 3 get shop/web
     says "$T/a/shop"
+    says "--create"
     [ "$(held)" -eq 2 ]
+    ok get --create shop/web --json # a name of its own that only looks like the other's
+    json "d['name'] == '${name%/web}/shop/web'"
 }
 
 @test "a project with the name of its own batch keeps the batch's names" {
@@ -221,6 +230,8 @@ END
         refused 5 get "$name"
         says 'dibs get --create'
     done
+    refused 5 get pgg
+    says "did you mean 'pg'?"
     refused 5 get pgg/sql
     says "did you mean 'pg/sql'?"
     [ "$(held)" -eq 2 ]
@@ -228,6 +239,8 @@ END
     port=$out
     ok get cache
     [ "$out" = "$port" ]
+    refused 5 get cahce
+    says "did you mean 'cache'?"
     ok release pg --json
     json 'd == {"released": 1}'
     refused 5 get pg --existing

@@ -76,7 +76,7 @@ teardown() { dibs_teardown; }
     [ "$code" -eq 3 ]
     not says 'pid 0'
     not says '(?)'
-    says 'root (uid 0)'
+    says ' root (uid 0)'
 }
 
 @test "one of a thing is no plural" {

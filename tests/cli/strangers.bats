@@ -127,7 +127,7 @@ END
     [ "$code" -eq 0 ] && [ -z "$errs" ]
     capture as_nobody "$DIBS" get web
     says "warning: port $web of"
-    says 'root (uid 0)'
+    says ' root (uid 0)'
     not says 'pid 0'
     capture as_nobody "$DIBS" run web -- true
     [ "$code" -eq 3 ]

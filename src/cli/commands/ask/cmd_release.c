@@ -161,7 +161,8 @@ static dibs_status add_batch(struct release *r, size_t i, dibs_err *err)
     bool has_claim = target->claim.port != 0;
     size_t n = r->n_targets;
 
-    if (!target->typed || !which->name ||
+    filter.project = which->project; /* the ledger finds the names of a project by an index */
+    if (!target->typed || cli_port_digits(target->typed) || !which->name ||
         dibs_name_locate(r->cli->handle, which->name, which->project, name, NULL) != DIBS_OK ||
         dibs_claim_list(r->cli->handle, &filter, add_member, &members, NULL) != DIBS_OK)
         return DIBS_OK;
