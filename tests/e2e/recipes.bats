@@ -181,13 +181,23 @@ PY
     [ "$(grep -o 'ring [0-9]*' <<<"$output" | sort -u | wc -l)" -eq 4 ]
 }
 
+@test "A launcher with a block of ports" {
+    recipe "A launcher with a block of ports"
+    cp "$BATS_TEST_DIRNAME/train.py" "$BATS_TEST_DIRNAME/launch.py" .
+    type_in 1
+    assert_status 0
+    assert_output_has "2 ranks met"
+    [ "$(dibs log --json | grep -o '"what":"claimed"' | wc -l)" -eq 9 ]
+    mapfile -t rings < <(grep -o 'ring [0-9]*' "$T/typed" | cut -d' ' -f2 | sort)
+    [ "${rings[1]}" -eq $((rings[0] + 4)) ]
+}
+
 @test "Dask" {
     needs dask-scheduler dask-worker
     recipe "Dask"
     terminal scheduler bash -eu "$T/recipe.1"
     wait_until 15 dibs assert -q scheduler
     terminal worker bash -eu "$T/recipe.2"
-    base=$(dibs get worker/0)
     run timeout 30 /usr/bin/python3 - "$(dibs get scheduler)" <<'PY'
 import sys
 from dask.distributed import Client
@@ -199,6 +209,7 @@ PY
     read -r sum worker <<<"${lines[-1]}"
     [ "$sum" = 42 ]
     worker=${worker##*:}
+    base=$(dibs get --existing worker/0)
     [ "$worker" -ge "$base" ] && [ "$worker" -le $((base + 3)) ]
 }
 

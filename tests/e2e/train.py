@@ -9,7 +9,7 @@ import time
 
 rank, world, port = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
 base = int(os.environ["RING_BASE"])
-ring = [socket.create_server(("localhost", base + i)) for i in range(8)]
+ring = [socket.create_server(("localhost", base + i)) for i in range(int(os.environ.get("RING_SIZE", "8")))]
 print("ring", base)
 LIMIT_S = 30
 end = time.monotonic() + LIMIT_S
