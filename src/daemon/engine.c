@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/engine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -136,14 +137,29 @@ static size_t guard_budget(void)
     return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (size_t) (limit.rlim_max / 4) : 0;
 }
 
+static void keep_guard(void *ctx, uint64_t claim_id, const int *fds, size_t n)
+{
+    const struct engine *e = ctx;
+    char name[32];
+
+    (void) snprintf(name, sizeof name, ACTIVATION_KEPT "%llu", (unsigned long long) claim_id);
+    (void) notify_keep(e->notify, &(struct notify_kept){ name, fds, n });
+}
+
 static dibs_status open_holds(struct engine *e, dibs_err *err)
 {
     const struct holds_options options = { .budget = guard_budget() };
     dibs_status s = holds_open(&options, &e->holds, err);
 
-    if (s == DIBS_OK)
-        handle_guard(e->handle, e->holds);
-    return s;
+    if (s != DIBS_OK)
+        return s;
+    handle_guard(e->handle, e->holds);
+    e->notify = e->options.notify;
+    if (e->notify && e->notify->fd >= 0)
+        holds_keep(e->holds, keep_guard, e);
+    for (size_t i = 0; e->options.given && i < e->options.given->n_kept; i++)
+        holds_adopt(e->holds, e->options.given->kept[i].id, e->options.given->kept[i].fd);
+    return DIBS_OK;
 }
 
 static dibs_status start(struct engine *e, const struct engine_options *options, dibs_err *err)

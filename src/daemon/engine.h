@@ -12,13 +12,16 @@
 #include "lib/handle.h"
 #include "net/portbits.h"
 #include "server/group_commit.h"
+#include "server/service_manager.h"
 
 struct engine_options {
     struct loop *loop;
-    const dibs_settings *settings; /* copied */
-    size_t pidfds;                 /* most pidfds; 0: as the limit of descriptors allows */
-    bool is_check;                 /* only check that the ledger opens: write nothing */
-    int64_t node_ttl_ms;           /* TTL of this host's lease on a shared ledger; 0: no lease */
+    const dibs_settings *settings;  /* copied */
+    size_t pidfds;                  /* most pidfds; 0: as the limit of descriptors allows */
+    bool is_check;                  /* only check that the ledger opens: write nothing */
+    const struct activation *given; /* guards of an earlier daemon; NULL: none */
+    const struct notify *notify;    /* the manager that keeps guards; NULL: none */
+    int64_t node_ttl_ms;            /* TTL of this host's lease on a shared ledger; 0: no lease */
     /* Optional: called for every change, in order, after it is durable. `pool` is the pool of its claim, ""
      * for a port outside of every pool, NULL when unknown. `change` is 1 for a new claim, -1 for its end. */
     void (*changed)(void *ctx, const dibs_event *event, const char *pool, int change);
@@ -49,6 +52,7 @@ struct engine {
     struct enforce *enforce;       /* set by engine_enforce(); NULL: the kernel enforces nothing */
     bool has_no_cgroups;           /* the last command got none; logged */
     struct engine_options options; /* its settings are valid only during engine_open() */
+    const struct notify *notify;   /* keeps guards while the daemon is restarted; NULL: none */
     int64_t began_with;            /* engine_certain_lease() when the group began */
     struct hash_table claims;      /* struct held by id */
     dibs_event *events;

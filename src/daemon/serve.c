@@ -34,6 +34,7 @@ struct serve {
     dibs_settings settings;
     struct runtime runtime;
     struct engine *engine;
+    struct activation given; /* sockets of the service manager */
     struct reserve *reserve; /* NULL: claimed ports are not published */
     struct enforce *enforce; /* NULL: the kernel enforces nothing */
     struct quota *quota;
@@ -197,16 +198,16 @@ static dibs_status open_tcp(struct serve *s, const char *address, enum caller_li
 
 static dibs_status open_listeners(struct serve *s, dibs_err *err)
 {
-    struct activation given = { 0 };
-    dibs_status status = activation_load(&given, err);
+    const struct activation *given = &s->given;
+    dibs_status status = DIBS_OK;
 
-    for (size_t i = 0; i < given.n && status == DIBS_OK; i++) {
-        if (given.socket[i].role == ACTIVATION_ADMIN)
-            status = socket_check_closed(given.socket[i].fd, err);
+    for (size_t i = 0; i < given->n && status == DIBS_OK; i++) {
+        if (given->socket[i].role == ACTIVATION_ADMIN)
+            status = socket_check_closed(given->socket[i].fd, err);
         if (status == DIBS_OK)
-            status = serve_on(s, given.socket[i].fd, given.socket[i].role, err);
+            status = serve_on(s, given->socket[i].fd, given->socket[i].role, err);
     }
-    if (status == DIBS_OK && given.n == 0)
+    if (status == DIBS_OK && given->n == 0)
         status = open_api(s, err);
     if (status == DIBS_OK)
         status = open_unix(s, s->options->portserver, ACTIVATION_PORTSERVER, &s->ports, err);
@@ -291,12 +292,16 @@ static dibs_status start(struct serve *s, dibs_err *err)
         make_no_file(&s->settings);
     if (status == DIBS_OK)
         status = runtime_open(&s->runtime, err);
+    if (status == DIBS_OK && !o->is_check)
+        status = activation_load(&s->given, err);
     if (status == DIBS_OK)
         status = quota_open(&(struct quota_options){ o->quota, o->rate }, &s->quota, err);
     if (status == DIBS_OK)
         status = engine_open(&(struct engine_options){ .loop = s->runtime.loop,
                                                        .settings = &s->settings,
                                                        .is_check = o->is_check,
+                                                       .given = &s->given,
+                                                       .notify = &s->runtime.notify,
                                                        .node_ttl_ms = o->is_check          ? 0
                                                                       : o->node_ttl_ms > 0 ? o->node_ttl_ms
                                                                                            : NODE_TTL_MS,
@@ -447,6 +452,7 @@ static void end(struct serve *s)
     socket_remove(&s->ports);
     enforce_close(s->enforce);
     reserve_close(s->reserve);
+    free(s->given.kept);
     runtime_close(&s->runtime);
 }
 

@@ -152,3 +152,18 @@ void guard_close(struct guard *guard)
         (void) close(guard->fd[i]);
     guard->n = 0;
 }
+
+bool guard_has(int fd, uint16_t port)
+{
+    union kernel_sockaddr at = { .any = { .sa_family = AF_UNSPEC } };
+    socklen_t len = sizeof at;
+    int is_listening = 0;
+    socklen_t int_len = sizeof is_listening;
+
+    if (getsockname(fd, &at.any, &len) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &int_len) != 0 || is_listening)
+        return false;
+    return port == (at.any.sa_family == AF_INET    ? ntohs(at.v4.sin_port)
+                    : at.any.sa_family == AF_INET6 ? ntohs(at.v6.sin6_port)
+                                                   : 0);
+}

@@ -38,4 +38,6 @@ dibs_status guard_check(const dibs_binding *bindings, size_t n, dibs_err *err);
  * kernel_socket_in(), DENIED for a privileged port, or FAILURE. */
 dibs_status guard_open(const struct guard_place *place, struct guard *out, dibs_err *err);
 void guard_close(struct guard *guard);
+/* Is the socket bound to this port, and does not listen? */
+bool guard_has(int fd, uint16_t port);
 #endif

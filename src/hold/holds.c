@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/err.h"
@@ -30,6 +31,8 @@ struct holds {
     size_t n_tried; /* of the waiting ones, since the first of them was tried */
     int64_t retry_ms;
     bool enforces;
+    holds_keep_fn *keep; /* NULL: no manager */
+    void *keep_ctx;
 };
 
 dibs_status holds_open(const struct holds_options *options, struct holds **out, dibs_err *err)
@@ -61,6 +64,14 @@ static void drop(struct holds *holds, struct held *held)
 static void drop_item(void *ctx, struct hash_table_item *item)
 {
     drop(ctx, (struct held *) item);
+}
+
+/* Drop a guard whose claim has ended, or is held in another way. */
+static void end(struct holds *holds, struct held *held)
+{
+    if (holds->keep && held->guard.n > 0)
+        holds->keep(holds->keep_ctx, held->item.hash, NULL, 0);
+    drop(holds, held);
 }
 
 void holds_close(struct holds *holds)
@@ -163,6 +174,8 @@ static dibs_status bind_all(struct holds *holds, struct held *held, dibs_err *er
         return s;
     holds->n_fds += held->guard.n;
     holds->n_waiting--;
+    if (holds->keep)
+        holds->keep(holds->keep_ctx, held->item.hash, held->guard.fd, held->guard.n);
     return DIBS_OK;
 }
 
@@ -198,19 +211,60 @@ dibs_status holds_arm(struct holds *holds, const dibs_claim *claim, dibs_err *er
     return s;
 }
 
+/* ---- guards that a manager keeps ---- */
+
+void holds_keep(struct holds *holds, holds_keep_fn *keep, void *ctx)
+{
+    holds->keep = keep;
+    holds->keep_ctx = ctx;
+}
+
+void holds_adopt(struct holds *holds, uint64_t claim_id, int fd)
+{
+    static const dibs_claim nothing;
+    struct held *held = find(holds, claim_id);
+
+    if (!held) {
+        dibs_claim unknown = nothing;
+
+        unknown.id = claim_id;
+        held = add(holds, &unknown); /* its place is not known: port 0 */
+    }
+    if (!held || held->guard.n == DIBS_BINDINGS_MAX) {
+        (void) close(fd);
+        return;
+    }
+    holds->n_waiting -= held->guard.n == 0;
+    held->guard.fd[held->guard.n++] = fd;
+    holds->n_fds++;
+}
+
+/* Are the adopted sockets a guard of the claim, as it is now? */
+static bool is_guard_of(const struct held *held, const dibs_claim *claim)
+{
+    bool is_it = held->guard.n == claim->n_bindings;
+
+    for (size_t i = 0; i < held->guard.n && is_it; i++)
+        is_it = guard_has(held->guard.fd[i], claim->port);
+    return is_it;
+}
+
 void holds_follow(struct holds *holds, const dibs_claim *claim)
 {
     struct held *held = holds->claims.n > 0 ? find(holds, claim->id) : NULL;
 
     if (claim->hold != DIBS_HOLD_GUARD) {
         if (held)
-            drop(holds, held);
+            end(holds, held);
         return;
     }
-    bool is_same = held && held->place.netns == claim->netns && held->place.uid == claim->uid;
+    if (held && held->place.port == 0 && is_guard_of(held, claim))
+        held->place = guard_place_of(claim); /* adopted */
+    bool is_same = held && held->place.port == claim->port && held->place.netns == claim->netns &&
+                   held->place.uid == claim->uid;
 
     if (held && !is_same) /* its program is in another network namespace, or another user's */
-        drop(holds, held);
+        end(holds, held);
     if (!is_same)
         held = add(holds, claim);
     if (!held)
@@ -226,7 +280,7 @@ void holds_end(struct holds *holds, uint64_t claim_id)
     struct held *held = find(holds, claim_id);
 
     if (held)
-        drop(holds, held);
+        end(holds, held);
 }
 
 struct search {
@@ -269,7 +323,7 @@ static void drop_unconfirmed(void *ctx, struct hash_table_item *item)
     struct held *held = (struct held *) item;
 
     if (!held->is_confirmed)
-        drop(ctx, held);
+        end(ctx, held);
 }
 
 void holds_settle(struct holds *holds)

@@ -11,6 +11,9 @@ struct holds_options {
     bool is_brief; /* it may end before its claims: no automatic guard, unless a process holds the claim */
 };
 struct holds;
+/* A service manager that keeps guards while this process is restarted. Names no claim: n 0 ends what it has.
+ */
+typedef void holds_keep_fn(void *ctx, uint64_t claim_id, const int *fds, size_t n);
 
 dibs_status holds_open(const struct holds_options *options, struct holds **out, dibs_err *err);
 void holds_close(struct holds *holds); /* NULL is fine */
@@ -31,6 +34,11 @@ void holds_follow(struct holds *holds, const dibs_claim *claim);
 void holds_end(struct holds *holds, uint64_t claim_id);
 /* Has this process a guard on the port? */
 bool holds_port(struct holds *holds, uint16_t port);
+
+/* Pass every guard from now on to the manager. */
+void holds_keep(struct holds *holds, holds_keep_fn *keep, void *ctx);
+/* Take over a socket that the manager has kept, before holds_follow() confirms its claim. */
+void holds_adopt(struct holds *holds, uint64_t claim_id, int fd);
 
 /* Begin to read all claims: holds_settle() then drops the guards that holds_follow() has not confirmed. */
 void holds_doubt(struct holds *holds);

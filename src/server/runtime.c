@@ -59,6 +59,8 @@ dibs_status runtime_open(struct runtime *out, dibs_err *err)
     *out = (struct runtime){ .signals = { .fd = -1 }, .notify = { .fd = -1 } };
     (void) mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES);
     dibs_status s = loop_open(&out->loop, err);
+    if (s == DIBS_OK)
+        s = notify_open(&out->notify, err);
     return s == DIBS_OK ? take_signals(out, err) : s;
 }
 
@@ -100,10 +102,8 @@ static void reload(struct runtime *runtime, const struct runtime_hooks *hooks)
 
 dibs_status runtime_run(struct runtime *runtime, const struct runtime_hooks *hooks, dibs_err *err)
 {
-    dibs_status s = notify_open(&runtime->notify, err);
+    dibs_status s = DIBS_OK;
 
-    if (s != DIBS_OK)
-        return s;
     (void) notify_send(&runtime->notify, NOTIFY_READY);
     while (!runtime->is_stopping && s == DIBS_OK) {
         s = turn(runtime, hooks, TURN_MAX_MS, err);

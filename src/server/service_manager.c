@@ -22,7 +22,6 @@
 enum {
     FIRST_FD = 3,       /* first passed descriptor in systemd's protocol */
     SEND_TIMEOUT_S = 1, /* a manager that does not read must not stop a daemon */
-    NAMES_MAX = 4096,
     US_PER_MS = 1000,
 };
 
@@ -100,6 +99,36 @@ bool notify_send(const struct notify *notify, enum notify_what what)
     return notify->fd < 0 || sendto(notify->fd, text, (size_t) n, MSG_NOSIGNAL, to, notify->to_len) == n;
 }
 
+bool notify_keep(const struct notify *notify, const struct notify_kept *kept)
+{
+    union {
+        struct cmsghdr head; /* for its alignment */
+        char room[CMSG_SPACE(NOTIFY_STORE_MAX * sizeof(int))];
+    } control = { .room = { 0 } };
+    char text[128];
+    /* Without FDPOLL=0 systemd drops a TCP socket that is only bound: it polls as hung up. */
+    int n = snprintf(text, sizeof text,
+                     kept->n > 0 ? "FDSTORE=1\nFDPOLL=0\nFDNAME=%s\n" : "FDSTOREREMOVE=1\nFDNAME=%s\n",
+                     kept->name);
+    struct iovec part = { text, (size_t) n };
+    struct msghdr message = { .msg_name = (void *) (uintptr_t) &notify->to,
+                              .msg_namelen = notify->to_len,
+                              .msg_iov = &part,
+                              .msg_iovlen = 1 };
+
+    if (notify->fd < 0 || kept->n > NOTIFY_STORE_MAX || n < 0 || (size_t) n >= sizeof text)
+        return notify->fd < 0;
+    if (kept->n > 0) {
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(kept->n * sizeof(int));
+        control.head.cmsg_level = SOL_SOCKET;
+        control.head.cmsg_type = SCM_RIGHTS;
+        control.head.cmsg_len = CMSG_LEN(kept->n * sizeof(int));
+        memcpy(CMSG_DATA(&control.head), kept->fds, kept->n * sizeof(int));
+    }
+    return sendmsg(notify->fd, &message, MSG_NOSIGNAL) == n;
+}
+
 /* ---- socket activation ---- */
 
 /* Names of sockets by role. */
@@ -127,6 +156,8 @@ static dibs_status take_socket(int fd, const char *name, struct activation *out,
     int flags = fcntl(fd, F_GETFL);
     size_t role = 0;
 
+    if (out->n == ACTIVATION_MAX)
+        return err_set(err, DIBS_INVALID, "LISTEN_FDS: more than %d sockets were passed", ACTIVATION_MAX);
     while (role < N_ROLES && strcmp(name, roles[role].name) != 0 && strcmp(name, roles[role].unit) != 0)
         role++;
     if (role == N_ROLES)
@@ -144,22 +175,38 @@ static dibs_status take_socket(int fd, const char *name, struct activation *out,
     return DIBS_OK;
 }
 
+/* Take a descriptor that an earlier daemon has stored. Return false for any other. */
+static bool take_kept(int fd, const char *name, struct activation *out)
+{
+    const size_t before = sizeof ACTIVATION_KEPT - 1;
+    uint64_t id = 0;
+
+    if (strncmp(name, ACTIVATION_KEPT, before) != 0 ||
+        !text_number(name + before, strlen(name + before), INT64_MAX, &id) ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return false;
+    out->kept[out->n_kept++] = (struct activation_kept){ fd, id };
+    return true;
+}
+
 static dibs_status take_sockets(uint64_t n, const char *names, struct activation *out, dibs_err *err)
 {
-    char copy[NAMES_MAX];
+    AUTO(free_auto) char *copy = strdup(names ? names : "");
     char *rest = copy;
     dibs_status s = DIBS_OK;
 
-    if (n > ACTIVATION_MAX)
-        return err_set(err, DIBS_INVALID,
-                       "LISTEN_FDS: %" PRIu64 " sockets were passed, at most %d are of use", n,
-                       ACTIVATION_MAX);
-    if (!text_copy(copy, sizeof copy, names ? names : ""))
-        return err_set(err, DIBS_INVALID, "LISTEN_FDNAMES is longer than %d bytes", NAMES_MAX - 1);
+    if (n > ACTIVATION_MAX + ACTIVATION_KEPT_MAX)
+        return err_set(err, DIBS_INVALID, "LISTEN_FDS: %" PRIu64 " sockets were passed, which is too many",
+                       n);
+    out->kept = calloc(n + 1, sizeof *out->kept);
+    if (!copy || !out->kept)
+        return err_set(err, DIBS_FAILURE, "taking passed sockets: out of memory");
     for (int i = 0; s == DIBS_OK && i < (int) n; i++) {
         const char *name = strsep(&rest, ":");
 
-        s = take_socket(FIRST_FD + i, name && name[0] ? name : roles[0].name, out, err);
+        name = name && name[0] ? name : roles[0].name;
+        if (!take_kept(FIRST_FD + i, name, out))
+            s = take_socket(FIRST_FD + i, name, out, err);
     }
     return s;
 }
@@ -181,5 +228,7 @@ dibs_status activation_load(struct activation *out, dibs_err *err)
     (void) unsetenv("LISTEN_FDNAMES");
     if (s == DIBS_OK)
         *out = found;
+    else
+        free(found.kept);
     return s;
 }

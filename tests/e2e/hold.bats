@@ -125,3 +125,33 @@ YAML
     wait_until 10 grep -q EADDRINUSE "$T/inside"
     [ "$(bind 127.0.0.1 "$port")" = bound ]
 }
+
+@test "a service manager keeps the guards while the daemon is restarted, and ends them with their claims" {
+    timeout -k 5 100 python3 "$BATS_TEST_DIRNAME/fd_store.py" "$DIBS" "$T"
+}
+
+@test "an ordinary user without a daemon guards and passes ports" {
+    needs_root
+    public_folder
+    cp "$BIND" "$BATS_TEST_DIRNAME/../support/activated.py" "$PUBLIC"
+    as_user 65534 env DIBS_LEDGER="sqlite:$PUBLIC/u.db" DIBS_SOCKET=none sh -c 'cd "$0"
+        "$DIBS" run --hold guard -p web --proto tcp+udp -- sh -c "python3 bind.py 127.0.0.1 \$PORT; python3 bind.py --udp 127.0.0.1 \$PORT
+            python3 bind.py --reuse addr 127.0.0.1 \$PORT"
+        "$DIBS" run --listen web -- python3 activated.py' "$PUBLIC" >"$T/out"
+    mapfile -t lines <"$T/out"
+    [ "${lines[*]:0:3}" = "EADDRINUSE EADDRINUSE bound" ]
+    [[ ${lines[3]} = "web tcp listening "* ]]
+}
+
+@test "run --as with each level" {
+    for level in none guard fd; do
+        DIBS_SOCKET=none ok run --as 3000 --hold "$level" -- sh -c '[ "$1" = fd ] || python3 "$0" --reuse addr 127.0.0.1 3000; python3 "$0" 127.0.0.1 $DIBS_OUTSIDE_PORT_3000; true' "$BIND" "$level"
+        case $level in
+        none) [ "$out" = "bound
+bound" ] ;;
+        guard) [ "$out" = "bound
+EADDRINUSE" ] ;;
+        fd) [ "$out" = EADDRINUSE ] ;;
+        esac
+    done
+}

@@ -284,9 +284,12 @@ static int loads(void *arg)
         CHECK(got.n == 99);
         return 0;
     }
-    CHECK(got.n == p->out.n);
+    CHECK(got.n == p->out.n && got.n_kept == p->out.n_kept);
+    for (size_t i = 0; i < got.n_kept; i++)
+        CHECK(got.kept[i].fd == 3 && got.kept[i].id == 71 && fcntl(3, F_GETFD) & FD_CLOEXEC);
+    free(got.kept);
     for (size_t i = 0; i < got.n; i++) {
-        CHECK(got.socket[i].fd == (int) i + 3);
+        CHECK(got.socket[i].fd == p->out.socket[i].fd);
         CHECK(got.socket[i].role == p->out.socket[i].role);
         CHECK(fcntl(got.socket[i].fd, F_GETFD) & FD_CLOEXEC);
         CHECK(fcntl(got.socket[i].fd, F_GETFL) & O_NONBLOCK);
@@ -318,6 +321,11 @@ static void sockets_are_known_by_their_names(void **state)
           .made = { UNIX, UNIX },
           .names = "admin",
           .out = { 2, { { 3, ACTIVATION_ADMIN }, { 4, ACTIVATION_PUBLIC } } } },
+        /* A guard that the manager kept: any descriptor, under a name with a number. */
+        { .n = 2,
+          .made = { A_FILE, UNIX },
+          .names = "guard.71:admin",
+          .out = { 1, { { 4, ACTIVATION_ADMIN } }, .n_kept = 1 } },
         /* Somebody else's. */
         { .n = 1, .made = { UNIX }, .pid = "1", .out = { .n = 0 } },
         { .n = 1, .made = { A_FILE }, .pid = "1", .names = "what", .out = { .n = 0 } },
@@ -337,7 +345,8 @@ static void an_unsupported_listener_is_refused(void **state)
         { .n = 0, .n_text = "1", .wanted = DIBS_INVALID, .why = "descriptor 3" },
         { .n = 1, .made = { UNIX }, .names = "web", .wanted = DIBS_INVALID, .why = "'web'" },
         { .n = 1, .made = { UNIX }, .names = "Admin\n", .wanted = DIBS_INVALID, .why = "'Admin?'" },
-        { .n = 17, .wanted = DIBS_INVALID, .why = "17 sockets" },
+        { .n = 1, .made = { A_FILE }, .names = "guard.x", .wanted = DIBS_INVALID, .why = "'guard.x'" },
+        { .n = 17, .wanted = DIBS_INVALID, .why = "more than 16 sockets" },
         { .n = 1, .made = { UNIX }, .n_text = "one", .wanted = DIBS_INVALID, .why = "LISTEN_FDS" },
         { .n = 1, .made = { UNIX }, .n_text = "-1", .wanted = DIBS_INVALID, .why = "LISTEN_FDS" },
         { .n = 1, .made = { UNIX }, .pid = "x", .wanted = DIBS_INVALID, .why = "LISTEN_PID" },
