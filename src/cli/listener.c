@@ -52,7 +52,8 @@ static enum relation relation_to(const dibs_socket *socket, const dibs_claim *cl
 {
     if (!cli_socket_uses(socket, claim))
         return UNCLAIMED;
-    if (socket->uid != claim->uid)
+    bool has_dropped_rights = socket->is_holders && claim->holder == DIBS_HELD_BY_PROCESS;
+    if (socket->uid != claim->uid && !has_dropped_rights)
         return FOREIGN;
     if (!socket->is_holders)
         return SAME_USER;

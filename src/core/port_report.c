@@ -420,17 +420,18 @@ static bool is_holders(struct core *core, const dibs_claim *claim, const dibs_so
     struct process_facts listener;
     struct process_facts holder;
 
-    if (socket->uid != claim->uid)
-        return false;
+    bool is_users = socket->uid == claim->uid;
     if (claim->holder == DIBS_HELD_BY_NOBODY && claim->project[0])
-        return process_works_in(socket->pid, claim->project); /* one user has many work trees */
+        return is_users && process_works_in(socket->pid, claim->project); /* one user has many work trees */
     if (claim->holder != DIBS_HELD_BY_PROCESS)
-        return true; /* a lease belongs to its user */
+        return is_users; /* a lease belongs to its user */
     pid_t pid = process_pid_here(&core->view, &claim->process);
     if (pid == 0 || socket->pid == 0)
         return false;
     if (process_descends_from(&core->view, socket->pid, pid))
-        return true;
+        return true; /* also as another user: servers give up the rights of root */
+    if (!is_users)
+        return false;
     /* A detached server still has the session of the command that `dibs run` started. */
     return process_identify(&core->view, socket->pid, &listener, NULL) == DIBS_OK &&
            process_identify(&core->view, pid, &holder, NULL) == DIBS_OK && listener.session == pid;

@@ -61,10 +61,11 @@ static bool is_strange(const struct workload_group *group, const dibs_claim *cla
 
     if (!socket->serves || !bindings_conflict(claim->bindings, claim->n_bindings, &used, 1))
         return false;
+    if (socket->is_holders)
+        return false;
     if (socket->uid != claim->uid)
         return socket->uid != 0 || !is_container(group, claim);
-    return claim->holder == DIBS_HELD_BY_NOBODY && claim->project[0] && socket->pid != 0 &&
-           !socket->is_holders;
+    return claim->holder == DIBS_HELD_BY_NOBODY && claim->project[0] && socket->pid != 0;
 }
 
 bool strangers_find(struct strangers *self, dibs *handle, const struct workload_group *group,

@@ -453,3 +453,19 @@ END
     says '$URL is gone (it has another text)'
     says '$PWD is'
 }
+
+@test "a server that gives up the rights of root is still the role's own" {
+    needs_root
+    needs setpriv
+    shared_ledger
+    cat >dibs.yaml <<END
+roles:
+  web: { ports: [ http ], command: 'exec setpriv --reuid=65534 --regid=65534 --clear-groups -- $PYTHON -c "$listening" {http}' }
+END
+    start "$DIBS" -q run web
+    wait_until 20 dibs -q assert web/http
+    ok get web/http # and warns of nobody
+    ok who web/http
+    not prints foreign
+}
+listening='import socket, sys, time; s = socket.create_server((chr(48) + chr(46) + chr(48), int(sys.argv[1]))); time.sleep(600)'
