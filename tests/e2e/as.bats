@@ -90,6 +90,35 @@ held_ports() {
     done
 }
 
+@test "with --as any each number that is bound gets a port: its own while that is free" {
+    [ "$WAY" = seccomp ] || skip "a hook of the kernel cannot wait for the ledger"
+    for name in families datagrams threads reuse_port; do
+        listen 3000 # a stranger
+        capture as -q --as any -- "$CALL" "$name" 3000
+        end_process "$STARTED"
+        [ "$code" -eq 0 ] || complain "$name"
+    done
+    capture as --as any -- sh -c '"$DIBS" -q claim --port 4001 >/dev/null; "$1" own_server 4001 2>&1
+        "$DIBS" ls --json' sh "$CALL"
+    [ "$code" -eq 0 ] || complain "two numbers"
+    outside=$(sed -n 's/.*port 4001 of the command is \([0-9]*\) outside/\1/p' "$T/err")
+    [ "$outside" -ge 20000 ]
+    json "[c['as'] for c in d if c['port'] == $outside] in ([], [4001])" # its process may have ended
+    ok release 4001
+    capture as --as any -- sh -c 'echo "${PORT:-none}"'
+    [ "$out" = none ]
+    held_ports 0
+    # The first one has the number itself; for the second one it is no server of its own.
+    starts --as any -- "$CALL" serve 4002
+    wait_until 10 serves 4002
+    grep -q 'port 4002 of the command is 4002 outside' "$T/noted"
+    capture as -q --as any -- "$PYTHON" -c "$CONNECTS" 4002
+    [ "$out" = 'Connection refused 4002' ] || complain "a neighbour"
+    capture as -q --as any -- "$CALL" families 4002
+    [ "$code" -eq 0 ] || complain "the second"
+    refused 2 run --as any --as 3000 --as 3000 -- true
+}
+
 @test "it works without privileges" {
     needs_root
     cd / && user true

@@ -78,7 +78,7 @@ class Copy:
                 json.dump({"group": self.name, "roles": roles}, f)
         with open(self.at + "/all.sh", "w", encoding="utf-8") as f:
             quoted = [" ".join("'" + word.replace("'", "'\\''") + "'" for word in all_of_it[role]) for role in all_of_it]
-            f.write("trap 'kill $(jobs -p)' TERM\n" + "".join(line + " &\n" for line in quoted) + "wait\nwait\n")
+            f.write("trap 'kill $all' TERM\n" + "".join(line + ' &\nall="$all $!"\n' for line in quoted) + "wait\nwait\n")
         self.ports = {}
 
     def start(self):
@@ -185,8 +185,10 @@ def main():
         raise
     finally:
         in_parallel(copies, Copy.stop)
-    left = subprocess.run([DIBS, "ls", "--all", "--json"], check=True, stdout=subprocess.PIPE).stdout
-    held = [claim["name"] for claim in json.loads(left) if claim["holder"]]
+    held, end = [None], time.monotonic() + 30
+    while held and time.monotonic() < end: # dibs itself ends when the last process of the command has
+        left = subprocess.run([DIBS, "ls", "--all", "--json"], check=True, stdout=subprocess.PIPE).stdout
+        held = [claim for claim in json.loads(left) if claim["holder"]]
     assert not held, f"claims are still held: {held}"
 
 

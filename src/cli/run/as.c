@@ -26,9 +26,10 @@ struct run_as {
     pid_t *pids;           /* their processes */
     size_t n;
     struct as_notifier *notifier;
-    int met[2];   /* the new process writes its listener, or a negative errno */
-    int first;    /* write end for the first process: exit code + 1 */
-    bool is_init; /* orphans of the commands are our children */
+    struct run_as_any *any; /* NULL: only the given numbers */
+    int met[2];             /* the new process writes its listener, or a negative errno */
+    int first;              /* write end for the first process: exit code + 1 */
+    bool is_init;           /* orphans of the commands are our children */
 };
 
 /* ---- what is asked for ---- */
@@ -150,7 +151,7 @@ static dibs_status split(struct cli *cli, struct run_as *as, bool *is_first, dib
 
 /* Choose between the two ways: the daemon's programs in the kernel cost a call nothing, but only some daemons
  * have them. */
-static dibs_status choose_way(struct cli *cli, bool *is_in_kernel, dibs_err *err)
+static dibs_status choose_way(struct cli *cli, bool is_any, bool *is_in_kernel, dibs_err *err)
 {
     const char *way = cli_value(cli, "as-by");
     dibs_err no_ledger = { 0 };
@@ -160,6 +161,8 @@ static dibs_status choose_way(struct cli *cli, bool *is_in_kernel, dibs_err *err
         return DIBS_OK;
     if (way && strcmp(way, "bpf") != 0)
         return err_set(err, DIBS_INVALID, "run: --as-by %.32s: there are seccomp and bpf", way);
+    if (is_any) /* a program in the kernel cannot wait for the ledger */
+        return way ? err_set(err, DIBS_INVALID, "run: --as any works by seccomp alone") : DIBS_OK;
     /* Without a ledger the claim will say why. It must not be open in the child. */
     *is_in_kernel = cli_open(cli, &no_ledger) == DIBS_OK && dibs_is_enforced(cli->handle);
     dibs_close(cli->handle);
@@ -169,7 +172,7 @@ static dibs_status choose_way(struct cli *cli, bool *is_in_kernel, dibs_err *err
     return DIBS_OK;
 }
 
-dibs_status run_as_begin(struct cli *cli, bool has_udp, bool *is_first, dibs_err *err)
+dibs_status run_as_begin(struct cli *cli, const struct run_as_options *options, bool *is_first, dibs_err *err)
 {
     AUTO(free_auto) struct run_as *as = calloc(1, sizeof *as);
 
@@ -177,15 +180,21 @@ dibs_status run_as_begin(struct cli *cli, bool has_udp, bool *is_first, dibs_err
     if (!as)
         return err_set(err, DIBS_FAILURE, "out of memory");
     *as = (struct run_as){ .met = { -1, -1 }, .first = -1 };
-    dibs_status s = choose_way(cli, &as->is_in_kernel, err);
+    dibs_status s = choose_way(cli, options->is_any, &as->is_in_kernel, err);
+    if (!s && options->is_any)
+        as->any = run_as_any_new(cli);
+    if (!s && options->is_any && !as->any)
+        s = err_set(err, DIBS_FAILURE, "out of memory");
     if (!s && !as->is_in_kernel)
-        s = as_filter_make(has_udp, &as->filter, err);
+        s = as_filter_make(options->has_udp || options->is_any, &as->filter, err);
     if (!s && !as->is_in_kernel)
         s = split(cli, as, is_first, err);
-    if (s || *is_first)
+    if (s || *is_first) {
         as_filter_free(as->filter);
-    else
+        run_as_any_free(as->any);
+    } else {
         cli->as = TAKE(as);
+    }
     return s;
 }
 
@@ -209,6 +218,7 @@ static void run_as_free(struct run_as *as)
     }
     free(as->trees);
     free(as->pids);
+    run_as_any_free(as->any);
     as_filter_free(as->filter);
     fd_auto(&as->first);
     free(as);
@@ -325,9 +335,12 @@ dibs_status run_as_number(struct cli *cli, const struct run_as_command *command,
     const uint16_t *outside = command->outside;
     size_t n = command->n;
 
-    tree->numbers = calloc(2 * n + 1, sizeof *tree->numbers);
+    tree->max = 2 * n + (cli->as->any ? AS_ANY_MAX : 0);
+    tree->numbers = calloc(tree->max + 1, sizeof *tree->numbers);
     if (!tree->numbers)
         return err_set(err, DIBS_FAILURE, "out of memory");
+    if (cli->as->any)
+        tree->any = run_as_any_hooks(cli->as->any);
     for (size_t i = 0; i < n; i++) {
         if (!ports[i].inside)
             continue;

@@ -25,7 +25,13 @@ dibs_status run_as_parse(const char *text, size_t *name_size, struct run_as_port
 
 /* Prepare --as for one or more commands, and split dibs into its two processes. In the first one,
  * *is_first is true on return: everything is done, and cli->exit_code set. */
-dibs_status run_as_begin(struct cli *cli, bool has_udp, bool *is_first, dibs_err *err);
+struct run_as_options {
+    bool has_udp;
+    bool is_any; /* `--as any`: the command may bind other numbers, too, and each gets a claim when it is
+                    bound */
+};
+dibs_status run_as_begin(struct cli *cli, const struct run_as_options *options, bool *is_first,
+                         dibs_err *err);
 /* In the second process, at the end: hand over the exit code, and wait for what the commands have left.
  * Does nothing without --as. */
 void run_as_end(struct cli *cli, dibs_status status);
@@ -50,6 +56,11 @@ struct run_as_command {
     size_t n;
 };
 dibs_status run_as_number(struct cli *cli, const struct run_as_command *command, dibs_err *err);
+/* The claims of `--as any` (as_any.c). NULL without memory. */
+struct run_as_any;
+struct run_as_any *run_as_any_new(const struct cli *cli);
+void run_as_any_free(struct run_as_any *any); /* NULL is fine */
+const struct as_any *run_as_any_hooks(const struct run_as_any *any);
 /* Start the notifier for all commands that were started, or give their numbers to the daemon. */
 dibs_status run_as_serve(const struct cli *cli, dibs_err *err);
 #endif

@@ -43,14 +43,16 @@ static bool read_all(int fd, void *to, size_t size)
 static _Noreturn void wait_and_exec(const struct child_options *options, int go, int outcome,
                                     const struct child_signals *before)
 {
-    uint16_t *ports = calloc(options->n_ports, sizeof *ports);
+    uint16_t *ports = calloc(options->n_ports + 1, sizeof *ports);
+    uint16_t begins = 0;
     int failed = ENOMEM;
 
     if (options->take) { /* the numbers that the sockets will have must be free */
         go = fcntl(go, F_DUPFD_CLOEXEC, CHILD_FDS_MAX);
         outcome = fcntl(outcome, F_DUPFD_CLOEXEC, CHILD_FDS_MAX);
     }
-    if (ports && !read_all(go, ports, options->n_ports * sizeof *ports))
+    if (ports &&
+        (!read_all(go, &begins, sizeof begins) || !read_all(go, ports, options->n_ports * sizeof *ports)))
         _exit(1);
     child_restore(before);
     if (ports)
@@ -147,6 +149,9 @@ dibs_status child_start(const struct child_options *options, const struct child_
 
 void child_go(struct child *child, const uint16_t *ports, size_t n)
 {
+    const uint16_t begins = 0; /* a command without ports has to wait, too */
+
+    (void) cli_write_all(child->go, &begins, sizeof begins);
     (void) cli_write_all(child->go, ports, n * sizeof *ports);
 }
 

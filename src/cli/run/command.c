@@ -163,6 +163,26 @@ static dibs_status several_from(struct command *command, const char *text, dibs_
     return s;
 }
 
+/* Count the values of a repeatable option. */
+static size_t count_values(const struct cli *cli, const char *option)
+{
+    size_t n = 0;
+
+    while (cli_value_at(cli, option, n))
+        n++;
+    return n;
+}
+
+/* Count the `--as any`: with one the command may bind any number. */
+static size_t count_any(const struct cli *cli)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; cli_value_at(cli, "as", i); i++)
+        n += strcmp(cli_value_at(cli, "as", i), "any") == 0;
+    return n;
+}
+
 static dibs_status plan_ports(struct command *command, dibs_err *err)
 {
     dibs_request like = { .holder = DIBS_HELD_BY_PROCESS, .keep = cli_has(command->claims.cli, "keep") };
@@ -184,8 +204,9 @@ static dibs_status plan_ports(struct command *command, dibs_err *err)
         command->claims.requests[n].hold = DIBS_HOLD_FD;
         s = want_from(command, n, cli_value_at(command->claims.cli, "listen", i), err);
     }
-    for (size_t i = 0; !s && cli_value_at(command->claims.cli, "as", i); i++, n++)
-        s = as_from(command, n, cli_value_at(command->claims.cli, "as", i), err);
+    for (size_t i = 0; !s && cli_value_at(command->claims.cli, "as", i); i++)
+        if (strcmp(cli_value_at(command->claims.cli, "as", i), "any") != 0)
+            s = as_from(command, n++, cli_value_at(command->claims.cli, "as", i), err);
     return s;
 }
 
@@ -198,7 +219,8 @@ static void set_words(struct launch *launch, const uint16_t *ports)
     const struct command *command = launch->ctx;
     AUTO(bytes_done) struct bytes list = { 0 };
 
-    launch_set_port(launch, "PORT", NULL, launch_inside(launch, 0, ports[0])); /* unless -p NAME:PORT */
+    if (command->claims.n > 0)
+        launch_set_port(launch, "PORT", NULL, launch_inside(launch, 0, ports[0])); /* unless -p NAME:PORT */
     for (size_t i = 0; i < command->claims.n; i++) {
         const struct want *want = &command->wants[i];
         char variable[32];
@@ -215,7 +237,8 @@ static void set_words(struct launch *launch, const uint16_t *ports)
     }
     if (command->base.variable[0])
         launch_set_port(launch, command->base.variable, command->base.typed, ports[0]);
-    launch_set_port(launch, NULL, "PORT", launch_inside(launch, 0, ports[0]));
+    if (command->claims.n > 0)
+        launch_set_port(launch, NULL, "PORT", launch_inside(launch, 0, ports[0]));
     bytes_add(&list, "", 1);
     if (list.is_lost)
         launch->failed = ENOMEM;
@@ -251,17 +274,8 @@ static dibs_status begin_as(struct cli *cli, const struct command *command, bool
     for (size_t i = 0; i < command->claims.n; i++)
         has_udp = has_udp || command->as[i].has_udp;
     dibs_status s = run_as_check(cli->argv[0], err);
-    return s ? s : run_as_begin(cli, has_udp, is_first, err);
-}
-
-/* Count the values of a repeatable option. */
-static size_t count_values(const struct cli *cli, const char *option)
-{
-    size_t n = 0;
-
-    while (cli_value_at(cli, option, n))
-        n++;
-    return n;
+    const struct run_as_options options = { .has_udp = has_udp, .is_any = count_any(cli) > 0 };
+    return s ? s : run_as_begin(cli, &options, is_first, err);
 }
 
 /* Return the number of ports: without -p and others one, which has no name; with -n so many of one -p. */
@@ -269,8 +283,8 @@ static dibs_status count_ports(struct launch_claims *claims, dibs_err *err)
 {
     const struct cli *cli = claims->cli;
     size_t n_ports = count_values(cli, "port");
-    size_t n = n_ports + count_values(cli, "as") + count_values(cli, "listen");
-    int64_t count = (int64_t) (n ? n : 1);
+    size_t n = n_ports + count_values(cli, "as") - count_any(cli) + count_values(cli, "listen");
+    int64_t count = (int64_t) (n || count_any(cli) ? n : 1);
     int64_t align = 0;
     dibs_status s = cli_number_from(cli, "count", 1, DIBS_BATCH_MAX, &count, err);
 
@@ -315,17 +329,16 @@ static dibs_status tell_apart(const struct command *command, dibs_status status,
 dibs_status run_command(struct cli *cli, dibs_err *err)
 {
     struct launch_claims counted = { .cli = cli };
-    size_t n_as = count_values(cli, "as");
     bool is_first = false;
     dibs_status s = count_ports(&counted, err);
     size_t n = counted.n;
 
     if (s)
         return s;
-    AUTO(free_auto) struct want *wants = calloc(n, sizeof *wants);
-    AUTO(free_auto) dibs_request *requests = calloc(n, sizeof *requests);
-    AUTO(free_auto) dibs_claim *claims = calloc(n, sizeof *claims);
-    AUTO(free_auto) struct run_as_port *as = calloc(n, sizeof *as);
+    AUTO(free_auto) struct want *wants = calloc(n + 1, sizeof *wants);
+    AUTO(free_auto) dibs_request *requests = calloc(n + 1, sizeof *requests);
+    AUTO(free_auto) dibs_claim *claims = calloc(n + 1, sizeof *claims);
+    AUTO(free_auto) struct run_as_port *as = calloc(n + 1, sizeof *as);
     struct command command = {
         .claims = counted,
         .wants = wants,
@@ -335,7 +348,7 @@ dibs_status run_command(struct cli *cli, dibs_err *err)
                              .n = n,
                              .set_words = set_words,
                              .ctx = &command,
-                             .as = n_as ? as : NULL,
+                             .as = cli_has(cli, "as") ? as : NULL,
                              .title = wants ? wants[0].typed : "" };
 
     if (!wants || !requests || !claims || !as)

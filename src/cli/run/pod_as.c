@@ -63,5 +63,5 @@ dibs_status pods_begin_as(struct cli *cli, const struct pod *pods, size_t n, boo
             has_udp = has_udp || (pods[p].as[i].inside && pods[p].as[i].has_udp);
         s = run_as_check(pods[p].argv[0], err);
     }
-    return s ? s : run_as_begin(cli, has_udp, is_first, err);
+    return s ? s : run_as_begin(cli, &(struct run_as_options){ .has_udp = has_udp }, is_first, err);
 }

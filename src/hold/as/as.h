@@ -18,6 +18,7 @@ struct as_number {
     uint16_t inside;  /* what the processes see */
     uint16_t outside; /* what the kernel sees: the claimed port */
     bool is_own;      /* false: another tree binds it; this one can only connect to it */
+    int holder;       /* with as_any: pidfd of the process that bound it; 0: none */
 };
 
 /* ---- the filter ---- */
@@ -38,11 +39,24 @@ bool as_needs_descendants(void);
 int as_borrow(pid_t pid, int fd);
 
 /* ---- the notifier ---- */
+/* How a tree gets a port for each number that it binds (`--as any`). Called in the notifier's thread. */
+struct as_any {
+    /* Claim a port for the process: `preferred`, or another one. Returns it, or a negative errno. */
+    int (*claim)(void *ctx, dibs_proto proto, uint16_t inside, uint16_t preferred, pid_t pid);
+    /* Is this port the number of another tree, too? Then a connection must not reach it. */
+    bool (*is_neighbours)(void *ctx, dibs_proto proto, uint16_t port);
+    void *ctx;
+};
+/* Numbers that a tree may bind with as_any; each has a file descriptor. */
+#define AS_ANY_MAX 256
+
 /* A tree of processes with one filter. */
 struct as_tree {
-    int listener; /* owned by the notifier once it has started; -1: none */
-    struct as_number *numbers;
+    int listener;              /* owned by the notifier once it has started; -1: none */
+    struct as_number *numbers; /* with `any` there is room for AS_ANY_MAX more */
     size_t n;
+    size_t max;               /* 0: `n` of them is all */
+    const struct as_any *any; /* NULL: other numbers are the kernel's */
 };
 
 struct as_notifier;

@@ -19,14 +19,22 @@ static struct as_answer answer_bind(const struct as_request *request)
 {
     struct as_address address;
 
-    if (!as_address_read(request, request->args[1], request->args[2], &address) ||
-        !as_number_is_inside(request->tree, as_address_port(&address)))
+    if (!as_address_read(request, request->args[1], request->args[2], &address))
+        return AS_CONTINUE;
+    uint16_t port = as_address_port(&address);
+    bool is_any = request->tree->any && port != 0;
+    if (!is_any && !as_number_is_inside(request->tree, port))
         return AS_CONTINUE;
     AUTO(fd_auto) int fd = as_request_socket(request);
     dibs_proto proto = fd < 0 ? 0 : as_socket_proto(fd);
-    const struct as_number *number = as_number_inside(request->tree, proto, as_address_port(&address));
-
-    if (!proto || !number || !as_request_is_valid(request))
+    if (!proto || !as_request_is_valid(request))
+        return AS_CONTINUE;
+    int code = 0;
+    const struct as_number *number =
+        is_any ? as_number_bound(request, proto, port, &code) : as_number_inside(request->tree, proto, port);
+    if (code)
+        return returns(code);
+    if (!number)
         return AS_CONTINUE;
     if (!number->is_own)
         return returns(-EADDRINUSE);
@@ -54,14 +62,23 @@ static struct as_answer answer_connect(const struct as_request *request)
     struct as_address address;
 
     if (!as_address_read(request, request->args[1], request->args[2], &address) ||
-        address.any.sa_family == AF_UNSPEC || /* disconnects */
-        !as_number_is_inside(request->tree, as_address_port(&address)) || !as_address_is_local(&address))
+        address.any.sa_family == AF_UNSPEC) /* disconnects */
+        return AS_CONTINUE;
+    const struct as_any *any = request->tree->any;
+    uint16_t port = as_address_port(&address);
+    if ((!any && !as_number_is_inside(request->tree, port)) || !as_address_is_local(&address))
         return AS_CONTINUE;
     AUTO(fd_auto) int fd = as_request_socket(request);
     dibs_proto proto = fd < 0 ? 0 : as_socket_proto(fd);
-    const struct as_number *number = as_number_inside(request->tree, proto, as_address_port(&address));
+    const struct as_number *number = as_number_inside(request->tree, proto, port);
 
-    if (!proto || !number || !as_request_is_valid(request))
+    if (!proto || !as_request_is_valid(request))
+        return AS_CONTINUE;
+    /* A server of another tree that has its own number is not the one that is not up yet here. */
+    if (!number && any && !as_number_outside(request->tree, proto, port) &&
+        any->is_neighbours(any->ctx, proto, port))
+        return returns(-ECONNREFUSED);
+    if (!number)
         return AS_CONTINUE;
     as_address_set_port(&address, number->outside);
     return start_connect(fd, &address);

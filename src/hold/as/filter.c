@@ -55,8 +55,15 @@ static int add_rules(scmp_filter_ctx context, bool has_udp)
     if (!code)
         code = seccomp_arch_add(context, SCMP_ARCH_X86);
 #endif
-    for (size_t i = 0; i < n && !code; i++)
-        code = seccomp_rule_add(context, SCMP_ACT_NOTIFY, seccomp_syscall_resolve_name(as_call_names[i]), 0);
+    for (size_t i = 0; i < n && !code; i++) {
+        int number = seccomp_syscall_resolve_name(as_call_names[i]);
+
+        /* Without an address they are send() and recv(): open connections must not become slower. */
+        if (i == AS_SENDTO || i == AS_RECVFROM)
+            code = seccomp_rule_add(context, SCMP_ACT_NOTIFY, number, 1, SCMP_A4_64(SCMP_CMP_NE, 0));
+        else
+            code = seccomp_rule_add(context, SCMP_ACT_NOTIFY, number, 0);
+    }
     /* A ring's operations are invisible to a filter: with it a program would bypass the notifier. */
     if (!code)
         code = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(io_uring_setup), 0);

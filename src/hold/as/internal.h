@@ -28,7 +28,7 @@ extern const char *const as_call_names[AS_CALL_COUNT];
 enum { AS_ARGS = 6 };
 /* One reported call. Its process waits for the answer; it may be killed meanwhile. */
 struct as_request {
-    const struct as_tree *tree;
+    struct as_tree *tree;
     uint64_t id;
     pid_t tid;
     enum as_call call;
@@ -47,12 +47,14 @@ struct as_answer {
 
 /* ---- requests (request.c) ---- */
 /* Find out which call this is. False: none of ours. */
-bool as_request_from(const struct as_tree *tree, const struct seccomp_notif *notif, struct as_request *out);
+bool as_request_from(struct as_tree *tree, const struct seccomp_notif *notif, struct as_request *out);
 /* Is the process still waiting, so that its memory and descriptors were really its own? */
 bool as_request_is_valid(const struct as_request *request);
 /* Copy from or to the process's memory. False: not possible. */
 bool as_request_read(const struct as_request *request, uint64_t from, void *to, size_t size);
 bool as_request_write(const struct as_request *request, uint64_t to, const void *from, size_t size);
+/* Return the process of the thread; 0: unknown. */
+pid_t as_request_process(const struct as_request *request);
 /* Get the socket that is the call's first argument; -1: none, or no access. The caller closes it. */
 int as_request_socket(const struct as_request *request);
 
@@ -80,6 +82,9 @@ dibs_proto as_socket_proto(int fd);
 /* ---- numbers (number.c) ---- */
 const struct as_number *as_number_inside(const struct as_tree *tree, dibs_proto proto, uint16_t port);
 const struct as_number *as_number_outside(const struct as_tree *tree, dibs_proto proto, uint16_t port);
+/* Find or claim the port for a number that the process binds. NULL: *code is a negative errno. */
+const struct as_number *as_number_bound(const struct as_request *request, dibs_proto proto, uint16_t port,
+                                        int *code);
 /* Is the port an inside number of any protocol? */
 bool as_number_is_inside(const struct as_tree *tree, uint16_t port);
 

@@ -93,7 +93,7 @@ static void end_waiting(struct as_notifier *self, struct as_waiting *waiting, co
 }
 
 /* Receive one call and answer it. */
-static void serve_call(struct as_notifier *self, const struct as_tree *tree)
+static void serve_call(struct as_notifier *self, struct as_tree *tree)
 {
     struct as_request request;
     struct as_answer answer = AS_CONTINUE;

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The numbers of a tree. There are few: a search from the start costs less than a table. */
+#include <errno.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "hold/as/internal.h"
 
 #include "base/banned.h"
@@ -23,4 +28,53 @@ const struct as_number *as_number_outside(const struct as_tree *tree, dibs_proto
 bool as_number_is_inside(const struct as_tree *tree, uint16_t port)
 {
     return as_number_inside(tree, DIBS_TCP, port) || as_number_inside(tree, DIBS_UDP, port);
+}
+
+/* Has the process that bound the number ended? Its claim ends with it. */
+static bool is_left(const struct as_number *number)
+{
+    struct pollfd holder = { .fd = number->holder, .events = POLLIN };
+
+    return number->holder > 0 && poll(&holder, 1, 0) == 1;
+}
+
+/* Claim a port for the number; again the one that it had, if it can be had. */
+static int claim(const struct as_request *request, struct as_number *number)
+{
+    const struct as_any *any = request->tree->any;
+    uint16_t preferred = number->outside ? number->outside : number->inside;
+    pid_t pid = as_request_process(request);
+    int port = pid ? any->claim(any->ctx, number->proto, number->inside, preferred, pid) : -ESRCH;
+
+    if (port < 0)
+        return port;
+    if (number->holder > 0)
+        (void) close(number->holder);
+    number->holder = (int) syscall(SYS_pidfd_open, pid, 0);
+    number->outside = (uint16_t) port;
+    return 0;
+}
+
+const struct as_number *as_number_bound(const struct as_request *request, dibs_proto proto, uint16_t port,
+                                        int *code)
+{
+    struct as_tree *tree = request->tree;
+    struct as_number *number = NULL;
+
+    *code = 0;
+    for (size_t i = 0; i < tree->n && !number; i++)
+        if (tree->numbers[i].inside == port && tree->numbers[i].proto == proto)
+            number = &tree->numbers[i];
+    if (number) {
+        if (is_left(number))
+            *code = claim(request, number);
+        return *code ? NULL : number;
+    }
+    if (tree->n == tree->max) {
+        *code = -ENOBUFS;
+        return NULL;
+    }
+    tree->numbers[tree->n] = (struct as_number){ .proto = proto, .inside = port, .is_own = true };
+    *code = claim(request, &tree->numbers[tree->n]);
+    return *code ? NULL : &tree->numbers[tree->n++];
 }

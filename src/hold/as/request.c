@@ -57,7 +57,7 @@ static bool find(const int *numbers, int number, enum as_call *out)
     return false;
 }
 
-bool as_request_from(const struct as_tree *tree, const struct seccomp_notif *notif, struct as_request *out)
+bool as_request_from(struct as_tree *tree, const struct seccomp_notif *notif, struct as_request *out)
 {
     const struct seccomp_data *data = &notif->data;
 
@@ -136,6 +136,11 @@ static int open_pidfd(pid_t tid)
     if (fd < 0 && errno == EINVAL)
         fd = (int) syscall(SYS_pidfd_open, process_of(tid), 0);
     return fd;
+}
+
+pid_t as_request_process(const struct as_request *request)
+{
+    return process_of(request->tid);
 }
 
 int as_borrow(pid_t pid, int fd)

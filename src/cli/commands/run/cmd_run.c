@@ -51,7 +51,7 @@ static const struct cli_opt opts[] = {
     { .name = "contiguous", .help = "the ports follow each other" },
     { .name = "align", .arg = "N", .help = "the first of them is a multiple of N" },
     { .name = "as",
-      .arg = "[NAME=]PORT[/PROTO]",
+      .arg = "[NAME=]PORT[/PROTO]|any",
       .help = "the command uses this number, and really a claimed port; may be repeated",
       .is_repeatable = true },
     { .name = "as-by",
@@ -103,7 +103,8 @@ const struct cli_cmd cmd_run = {
                "With --as 3000 COMMAND and its processes use port 3000 among themselves, and\n"
                "really a claimed port, so that several of them can run at once. PORT is then\n"
                "3000, and DIBS_OUTSIDE_PORT_3000 the port for all others. --as web=3000 names\n"
-               "the claim, --as 53/udp is for datagrams.\n"
+               "the claim, --as 53/udp is for datagrams. --as any claims a port for each number\n"
+               "that COMMAND binds.\n"
                "\n"
                "With --listen web dibs binds the port of 'web' itself, before COMMAND runs, and\n"
                "passes the listening socket as systemd does: LISTEN_FDS, LISTEN_PID and\n"
