@@ -43,7 +43,7 @@ static int bind_guard(int fd, const dibs_binding *binding, uint16_t port)
         return errno;
     if (!(is_late && is_udp) && switch_on(fd, SOL_SOCKET, SO_REUSEPORT, 1) != 0)
         return errno;
-    if (bind(fd, &address.any, len) != 0)
+    if (kernel_bind(fd, &address, len) != 0)
         return errno;
     if (is_late && switch_on(fd, SOL_SOCKET, SO_BINDTOIFINDEX, KERNEL_GUARD_DEVICE) != 0 && is_udp)
         return errno;

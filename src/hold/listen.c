@@ -23,7 +23,7 @@ static int open_one(const dibs_binding *binding, uint16_t port)
     socklen_t len = kernel_sockaddr(&binding->address, port, &address);
     AUTO(fd_auto) int fd = kernel_open(binding);
 
-    if (fd < 0 || bind(fd, &address.any, len) != 0 ||
+    if (fd < 0 || kernel_bind(fd, &address, len) != 0 ||
         (binding->proto != DIBS_UDP && listen(fd, SOMAXCONN) != 0))
         return -1;
     return fd_take(&fd);

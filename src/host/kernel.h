@@ -16,6 +16,12 @@ union kernel_sockaddr {
 /* Fill the socket address of an address and a port; returns its size. */
 socklen_t kernel_sockaddr(const dibs_address *address, uint16_t port, union kernel_sockaddr *out);
 
+/* Bind a socket as dibs does for itself: below `dibs run --as` (hold/as) the number is the real one, and the
+ * notifier does not wait for the ledger, which we may have locked. */
+int kernel_bind(int fd, const union kernel_sockaddr *address, socklen_t len);
+/* Is this socket about to be bound by kernel_bind()? */
+bool kernel_binds(int fd);
+
 enum kernel_probe_result { KERNEL_FREE, KERNEL_BUSY, KERNEL_ABORT };
 
 /* Can `port` be bound on all bindings? TCP: SO_REUSEADDR, bind, no listen, close. UDP: plain bind. BUSY is

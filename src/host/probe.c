@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include "base/auto.h"
 #include "base/err.h"
@@ -59,6 +60,29 @@ int kernel_open(const dibs_binding *binding)
     return fd_take(&fd);
 }
 
+/* The mark: a time that no program sets, of a limit that means nothing before there is data. */
+static const struct timeval mark = { .tv_sec = 0xd1b5 };
+
+int kernel_bind(int fd, const union kernel_sockaddr *address, socklen_t len)
+{
+    const struct timeval none = { .tv_sec = 0 };
+
+    (void) setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &mark, sizeof mark);
+    int code = bind(fd, &address->any, len);
+    int failed = errno;
+    (void) setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none); /* a program may get the socket */
+    errno = failed;
+    return code;
+}
+
+bool kernel_binds(int fd)
+{
+    struct timeval found = { .tv_sec = 0 };
+    socklen_t size = sizeof found;
+
+    return getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &found, &size) == 0 && found.tv_sec == mark.tv_sec;
+}
+
 /* Return 0, or the errno of the step that failed. */
 static int try_bind(const dibs_binding *binding, uint16_t port)
 {
@@ -66,7 +90,7 @@ static int try_bind(const dibs_binding *binding, uint16_t port)
     socklen_t len = kernel_sockaddr(&binding->address, port, &address);
     AUTO(fd_auto) int fd = kernel_open(binding);
 
-    return fd < 0 || bind(fd, &address.any, len) != 0 ? errno : 0;
+    return fd < 0 || kernel_bind(fd, &address, len) != 0 ? errno : 0;
 }
 
 static const char *hint(const dibs_binding *binding, int os_errno)

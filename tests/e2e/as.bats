@@ -98,7 +98,7 @@ held_ports() {
         end_process "$STARTED"
         [ "$code" -eq 0 ] || complain "$name"
     done
-    capture as --as any -- sh -c '"$DIBS" -q claim --port 4001 >/dev/null; "$1" own_server 4001 2>&1
+    capture as --as any -- sh -c '"$DIBS" -q claim --port 4001 >/dev/null; "$1" own_server 4001
         "$DIBS" ls --json' sh "$CALL"
     [ "$code" -eq 0 ] || complain "two numbers"
     outside=$(sed -n 's/.*port 4001 of the command is \([0-9]*\) outside/\1/p' "$T/err")

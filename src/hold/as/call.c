@@ -6,6 +6,7 @@
 
 #include "base/auto.h"
 #include "hold/as/internal.h"
+#include "host/kernel.h"
 
 #include "base/banned.h"
 
@@ -27,7 +28,7 @@ static struct as_answer answer_bind(const struct as_request *request)
         return AS_CONTINUE;
     AUTO(fd_auto) int fd = as_request_socket(request);
     dibs_proto proto = fd < 0 ? 0 : as_socket_proto(fd);
-    if (!proto || !as_request_is_valid(request))
+    if (!proto || kernel_binds(fd) || !as_request_is_valid(request))
         return AS_CONTINUE;
     int code = 0;
     const struct as_number *number =
