@@ -13,8 +13,12 @@
 void engine_enforce_claim(struct engine *e, const dibs_claim *claim)
 {
     dibs_err err = { 0 };
+    /* A claim of a daemon before, or of a dibs without one, has no level: it is enforced, too. */
+    bool has_other_level = claim->hold != DIBS_HOLD_AUTO && claim->hold != DIBS_HOLD_ENFORCE;
 
-    if (!e->enforce || enforce_put(e->enforce, claim, &err) == DIBS_OK)
+    if (e->enforce && has_other_level)
+        enforce_drop(e->enforce, claim->id);
+    if (!e->enforce || has_other_level || enforce_put(e->enforce, claim, &err) == DIBS_OK)
         return;
     if (e->counts.unenforced++ == 0)
         LOG(LOG_WARNING, "a claim is not enforced; further ones are only counted", "why", err.msg);

@@ -14,7 +14,6 @@
 #include "base/err.h"
 #include "base/pod_words.h"
 #include "base/text.h"
-#include "hold/enforce_host.h"
 #include "host/kernel.h"
 #include "lib/doctor.h"
 #include "lib/verb.h"
@@ -225,18 +224,6 @@ static struct ledger *open_ledger(struct doctor *d, bool *is_salvaged)
 
 /* ---- host ---- */
 
-static void check_enforcing(struct doctor *d)
-{
-    dibs_err err = { 0 };
-
-    if (enforce_check_host(&err) == DIBS_OK)
-        doctor_say(d, DIBS_FINE, "hold", "",
-                   "this kernel can refuse claimed ports to others: 'dibs serve --enforce', as root");
-    else
-        doctor_say(d, DIBS_NOTE, "hold", "nothing, unless you want 'dibs serve --enforce'",
-                   "this host cannot refuse claimed ports to others: %s", err.msg);
-}
-
 static void check_host(struct doctor *d)
 {
     const struct core_host *host = core_host(d->core, &d->call);
@@ -259,7 +246,7 @@ static void check_host(struct doctor *d)
     if (!d->core->view.is_initial_pidns)
         doctor_say(d, DIBS_NOTE, "host", "nothing: holders outside of this container show as unknown",
                    "this is not the initial pid namespace");
-    check_enforcing(d);
+    doctor_hold(d);
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
         doctor_say(d, files.rlim_cur < LOW_FILES ? DIBS_WARNING : DIBS_FINE, "limit",
                    "raise it with 'ulimit -n'", "%" PRIu64 " open files", (uint64_t) files.rlim_cur);

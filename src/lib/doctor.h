@@ -23,6 +23,9 @@ void doctor_say(struct doctor *d, dibs_severity severity, const char *topic, con
 /* Check the cluster (doctor_cluster.c); nothing for a ledger of one host. */
 void doctor_check_cluster(struct doctor *d);
 
+/* Report which levels of holding this host can give. */
+void doctor_hold(struct doctor *d);
+
 void doctor_check_pools(struct doctor *d);
 /* Claim the ports of all pools on which there are sockets, for the processes of these. */
 void doctor_claim_sockets(struct doctor *d);

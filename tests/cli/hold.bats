@@ -93,3 +93,9 @@ YAML
     ok ls --json
     json 'd[0]["hold"] == "none"'
 }
+
+@test "doctor says what this host can hold" {
+    ok doctor
+    [[ $out = *hold*"ports of tcp and udp can have guards"* ]]
+    [[ $out = *"--confine"* || $out = *Landlock* ]]
+}

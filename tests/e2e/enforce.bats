@@ -222,3 +222,22 @@ is_gone() { [ ! -e "$CGROUPS$1" ]; }
     [ "$status" -eq 6 ]
     case $output in *"ports cannot be enforced here: "*) ;; *) echo "$output"; false ;; esac
 }
+
+@test "auto is enforce, and a claim with another level is not enforced" {
+    enforcing
+    dibs claim auto --keep --json >"$T/out"
+    grep -q '"hold":"enforce"' "$T/out"
+    [[ $(dibs who "$(dibs get auto)") = *", hold enforce,"* ]]
+    none=$(dibs claim none --keep --hold none)
+    bound_as 65534 ok "$none" tcp
+    dibs claim none --keep --hold enforce
+    bound_as 65534 EADDRINUSE "$none" tcp
+    dibs claim none --keep --hold none
+    bound_as 65534 ok "$none" tcp
+    guarded=$(dibs claim guarded --keep --hold guard)
+    bound EADDRINUSE "$guarded" tcp
+    bound ok "$guarded" tcp addr
+    # dibs binds here, before the command has a cgroup
+    dibs run --listen web -- python3 "$DIBS_TEST_SUPPORT/activated.py" >"$T/out"
+    grep -q "^web tcp listening" "$T/out"
+}
