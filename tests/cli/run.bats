@@ -310,7 +310,7 @@ received() {
     says SAME
 }
 
-@test "a second run of one name says how the two are told apart, and that works" {
+@test "a second run of one name says how to distinguish the two, and that works" {
     start "$DIBS" -q run -p master:MASTER_PORT -- sleep 600
     wait_until 10 eval '[ "$(sql "SELECT count(*) FROM claims WHERE holder <> 0")" -eq 1 ]'
     read -r command <"/proc/$STARTED/task/$STARTED/children" || true

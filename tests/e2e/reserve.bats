@@ -25,7 +25,7 @@ inside() {
 export DIBS_TEST_SUPPORT
 
 published() {
-    echo 40010-40012,50000 >$LIST
+    echo 40010-40012,50000 >"$LIST"
     begin
     ok claim a --port 40005 --keep
     reserved 40005,40010-40012,50000
@@ -68,7 +68,7 @@ PY
 }
 
 killed() {
-    echo 50000 >$LIST
+    echo 50000 >"$LIST"
     begin
     ok claim a --port 40001 --keep
     ok claim b --port 40002 --keep
@@ -86,7 +86,7 @@ killed() {
     reserved 50000
     # an entry that somebody else has removed comes back
     ok claim e --port 40003 --keep
-    echo 50000 >$LIST
+    echo 50000 >"$LIST"
     ok claim f --port 40004 --keep
     reserved 40003-40004,50000
 }
@@ -113,10 +113,10 @@ text = open(sys.argv[1]).read().encode()
 fd = os.open(sys.argv[2], os.O_WRONLY)
 done = 0
 while done < len(text):
-    done += os.pwrite(fd, text[done:], done)' "$T/long" $LIST
+    done += os.pwrite(fd, text[done:], done)' "$T/long" "$LIST"
     ok claim a --port 40001 --keep
     ok release a
-    dd if=$LIST bs=1M count=1 status=none | cmp - "$T/long" # a short read would get a part only
+    dd if="$LIST" bs=1M count=1 status=none | cmp - "$T/long" # a short read would get a part only
 }
 @test "a long list of others stays as it is" {
     inside long

@@ -301,7 +301,7 @@ static dibs_status count_ports(struct launch_claims *claims, dibs_err *err)
     return s;
 }
 
-/* Say how two runs of one name in one directory are told apart. */
+/* Say how to distinguish two runs of one name in one directory. */
 static dibs_status tell_apart(const struct command *command, dibs_status status, dibs_err *err)
 {
     char cause[DIBS_ERR_MSG_MAX];
