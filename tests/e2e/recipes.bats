@@ -66,6 +66,22 @@ is_closed() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
     ends cache
 }
 
+@test "A server with a fixed number" {
+    needs_npm
+    npm_install
+    recipe "A server with a fixed number"
+    starts 1 web "hello from 3000"
+    mkdir ../second
+    cd ../second
+    cp -r ../project/server.js ../project/node_modules .
+    terminal second bash -eu "$T/recipe.1"
+    wait_until 15 serves web "hello from 3000" || { cat "$T/second.screen" >&2; return 1; }
+    [ "$(dibs get web)" != "$(cd ../project && dibs get web)" ]
+    is_closed 3000
+    cd ../project
+    ends web
+}
+
 @test "A stack" {
     needs_npm
     needs redis-server redis-cli
