@@ -12,12 +12,22 @@
 
 #include "base/banned.h"
 
+/* What a target's claim was before; a whole claim takes kilobytes, and --all-mine may have 50,000. */
+struct before {
+    uint16_t port; /* 0: none was found */
+    bool is_kept;
+    dibs_holder holder;
+    dibs_life life;
+};
+
 struct target {
     dibs_which which;
     char name[DIBS_NAME_MAX + 1];
     const char *typed;
-    dibs_claim claim; /* as found before; port 0: none */
+    struct before claim;
 };
+
+enum { LISTED_MAX = 100 }; /* lines for a person */
 
 /* All targets are tried until the deadline of one call: the first failure is the answer, the others are
  * warnings. */
@@ -35,6 +45,11 @@ struct release {
 static void release_auto(struct release *r)
 {
     free(r->targets);
+}
+
+static struct before before_of(const dibs_claim *claim)
+{
+    return (struct before){ claim->port, claim->is_kept, claim->holder, claim->life };
 }
 
 static bool is_whole(const struct cli *cli)
@@ -121,7 +136,7 @@ static dibs_status find_target(struct release *r, const char *typed, struct targ
     if (s == DIBS_OK) {
         target->which = found.which;
         memcpy(target->name, found.name, sizeof target->name);
-        target->claim = found.claim;
+        target->claim = before_of(&found.claim);
     }
     return s == DIBS_INVALID || is_elsewhere ? s : DIBS_OK;
 }
@@ -146,7 +161,7 @@ static bool add_member(void *ctx, const dibs_claim *claim)
         return false;
     (void) text_copy(target->name, sizeof target->name, claim->name);
     target->which.name = target->name;
-    target->claim = *claim;
+    target->claim = before_of(claim);
     return true;
 }
 
@@ -174,7 +189,7 @@ static dibs_status add_batch(struct release *r, size_t i, dibs_err *err)
 }
 
 /* Say what becomes of a claim whose release the ledger did not confirm; OK: it ends without us. */
-static dibs_status not_released(const struct release *r, const dibs_claim *claim, dibs_err *err)
+static dibs_status not_released(const struct release *r, const struct before *claim, dibs_err *err)
 {
     dibs_err why = *err;
 
@@ -277,7 +292,7 @@ static bool add_claim(void *ctx, const dibs_claim *claim)
     (void) text_copy(target->name, sizeof target->name, claim->name);
     target->which.name = claim->name[0] ? target->name : NULL;
     target->which.port = claim->name[0] ? 0 : claim->port;
-    target->claim = *claim;
+    target->claim = before_of(claim);
     return true;
 }
 
@@ -285,7 +300,7 @@ static dibs_status list_claims(struct release *r, const char **of, dibs_err *err
 {
     struct cli *cli = r->cli;
     struct members members = { .r = r };
-    dibs_filter filter = { .principal = dibs_principal_of(cli->handle), .judge = true };
+    dibs_filter filter = { .principal = dibs_principal_of(cli->handle), .judge = !is_every_project(cli) };
 
     *of = "all projects";
     if (!is_every_project(cli)) {
@@ -311,9 +326,11 @@ static bool may_ask(const struct cli *cli)
 
 static void note_list(const struct release *r)
 {
-    for (size_t i = 0; i < r->n_targets; i++)
+    for (size_t i = 0; i < r->n_targets && i < LISTED_MAX; i++)
         cli_note(r->cli, "%u %s", r->targets[i].claim.port,
                  r->targets[i].name[0] ? r->targets[i].name : "(unnamed)");
+    if (r->n_targets > LISTED_MAX)
+        cli_note(r->cli, "and %zu more", r->n_targets - LISTED_MAX);
 }
 
 static bool is_agreed(const struct release *r, const char *of)
