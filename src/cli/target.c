@@ -181,7 +181,9 @@ static dibs_status name_here(struct cli *cli, const char *text, char out[DIBS_NA
     }
     if (relative)
         return err_set(err, relative, "%s", why.msg);
-    if (!makes_claims(cli) && cli->manifest && workload_need_of_role(cli->manifest, text, &need) == DIBS_OK &&
+    bool is_one = !makes_claims(cli) && !cli_has(cli, "create") && cli->cmd != &cmd_ls &&
+                  cli->cmd != &cmd_log; /* no prefix */
+    if (is_one && cli->manifest && workload_need_of_role(cli->manifest, text, &need) == DIBS_OK &&
         cli_open(cli, NULL) == DIBS_OK && !exists(cli, out, *dir))
         (void) text_copy(out, DIBS_NAME_MAX + 1, need.name);
     return DIBS_OK;

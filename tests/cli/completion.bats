@@ -74,6 +74,8 @@ typed() {
     diff <(wanted) "$T/typed"
 }
 
+# What dibs answers through a daemon shows in the last tests.
+# bats test_tags=unserved
 @test "bash completes names, roles, options and pools, also names with @ and :" {
     mkdir -p "$T/data/bash-completion/completions"
     dibs help --format bash >"$T/data/bash-completion/completions/dibs"
@@ -88,6 +90,8 @@ END
     XDG_DATA_HOME=$T/data typed bash --rcfile "$T/rc" -i
 }
 
+# What dibs answers through a daemon shows in the last tests.
+# bats test_tags=unserved
 @test "zsh completes the same from a folder of its functions" {
     needs zsh
     mkdir "$T/site-functions"
@@ -100,6 +104,8 @@ END
     ZDOTDIR=$T typed zsh -i
 }
 
+# What dibs answers through a daemon shows in the last tests.
+# bats test_tags=unserved
 @test "fish completes the same from its vendor folder" {
     needs fish
     mkdir -p "$T/data/fish/vendor_completions.d"

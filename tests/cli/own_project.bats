@@ -241,8 +241,10 @@ END
     [ "$out" = "$port" ]
     refused 5 get cahce
     says "did you mean 'cache'?"
-    ok release pg --json
-    json 'd == {"released": 1}'
+    ok get --create pg --json # beside the role
+    json 'd["name"] == "project/pg"'
+    ok release pg/sql pg --json
+    json 'd == {"released": 2}'
     refused 5 get pg --existing
     ok get cache --existing
     [ "$(held)" -eq 2 ]
