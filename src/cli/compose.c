@@ -95,6 +95,28 @@ static dibs_status match(const struct cli *cli, const struct compose *compose,
     return DIBS_OK;
 }
 
+/* Refuse one host port for two published ones, unless they have addresses of their own. */
+static dibs_status check_twice(const struct compose *compose, const struct workload_port *const *matches,
+                               size_t i, dibs_err *err)
+{
+    const struct compose_port *port = &compose->ports[i];
+
+    for (size_t k = 0; k < i; k++) {
+        const struct compose_port *other = &compose->ports[k];
+        bool is_same_address = port->is_short && other->is_short && port->before == other->before &&
+                               strncmp(port->node->text, other->node->text, port->before) == 0;
+
+        if (matches[i] && matches[k] == matches[i] &&
+            (is_same_address || !port->is_short || !other->is_short))
+            return yaml_error(
+                compose->yaml, port->node, err,
+                "service '%.60s' publishes port %u of its container a second time, and dibs has one "
+                "number for it; remove one of the two lines",
+                port->service, port->container);
+    }
+    return DIBS_OK;
+}
+
 static uint16_t host_of(const struct workload_needs *needs, const uint16_t *ports,
                         const struct workload_port *port)
 {
@@ -130,6 +152,8 @@ static dibs_status print_with(struct cli *cli, const struct compose *compose, di
         return err_set(err, DIBS_FAILURE, "out of memory");
     for (size_t i = 0; i < compose->n && s == DIBS_OK; i++)
         s = match(cli, compose, &compose->ports[i], &matches[i], err);
+    for (size_t i = 0; i < compose->n && s == DIBS_OK; i++)
+        s = check_twice(compose, matches, i, err);
     if (s == DIBS_OK)
         s = find_hosts(cli, matches, compose->n, hosts, err);
     if (s != DIBS_OK)

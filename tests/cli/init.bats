@@ -168,3 +168,77 @@ END
     refused 2 env --format compose
     says docker-compose.yml:3
 }
+
+@test "init and the compose format read what real files have: ranges, the long form, IPv6, variables, addresses" {
+    needs docker-compose
+    cat >docker-compose.yml <<'END'
+version: "3.8"
+services:
+  web:
+    build: .
+    ports:
+      - "8080-8082:80-82"
+      - target: 443
+        published: 8443
+        protocol: tcp
+        mode: host
+      - "[::1]:9000:9000"
+      - "127.0.0.1:9000:9000"
+      - "127.0.0.1::5000"
+      - "${METRICS_PORT:-9100}:9100"
+      - "${ADMIN_PORT:-}:9200"
+      - 6060:6060/udp
+      - "0.0.0.0:7000-7001:7000-7001/udp"
+      - "80"
+      - "20000-20100:20000-20100"
+  odd.name: { image: x, ports: ["3000:3000"] }
+  quiet: { image: x }
+END
+    try init
+    [ "$code" -eq 0 ]
+    says '101 ports in a row'
+    [ "$(grep -c '{ name:' dibs.yaml)" -eq 8 ]
+    ok get odd.name/port
+    ok up
+    # The range that has no role has to go.
+    sed -i '/20000-20100/d' docker-compose.yml
+    ok env --format compose
+    cp "$T/out" "$T/new.yaml"
+    published "$T/new.yaml" >"$T/have" 2>"$T/err" || { cat "$T/err" >&2; return 1; }
+    base=$(dibs get web/port-80)
+    grep -qx "web 80/tcp $base" "$T/have"
+    grep -qx "web 82/tcp $((base + 2))" "$T/have"
+    grep -qx "web 443/tcp $(dibs get web/port-443)" "$T/have"
+    grep -qx "web 6060/udp $(dibs get web/port-6060-udp)" "$T/have"
+    nine=$(dibs get web/port-9000)
+    grep -qF "[::1]:$nine:9000" "$T/new.yaml"
+    grep -qF "127.0.0.1:$nine:9000" "$T/new.yaml"
+    grep -qF '"127.0.0.1::5000"' "$T/new.yaml"
+    not grep -qE '[^0-9](8080|8443|9100:9100|6060:6060)' "$T/new.yaml"
+    # One number cannot be published twice on one address.
+    sed -i 's/127.0.0.1:9000:9000/[::1]:9001:9000/' docker-compose.yml
+    refused 2 env --format compose
+    says 'a second time'
+    refused 3 init # it has a manifest
+}
+
+@test "init says that a script has a port of its own, and takes a manifest that parses from odd package.json files" {
+    for script in 'next dev -p 3000' 'vite --port 3000' 'vite --port=3000' 'PORT=3000 node .'; do
+        printf '{ "scripts": { "dev": "%s" } }' "$script" >package.json
+        rm -f dibs.yaml
+        try init
+        [ "$code" -eq 0 ]
+        says "script 'dev' has port 3000 of its own"
+    done
+    for text in '{}' '{ "scripts": {} }' '{ "scripts": [] }' '{ "scripts": { "dev": 5 } }' '[]' '{ "scripts": { "dev": "" } }' \
+        '{ "scripts": { "dev": "a \"b\" # \u0027c\u0027 {x}" } }'; do
+        printf '%s' "$text" >package.json
+        rm -f dibs.yaml
+        ok init
+        ok up
+    done
+    rm dibs.yaml
+    ln -s nowhere dibs.yaml
+    refused 3 init
+    [ -L dibs.yaml ] && [ ! -e nowhere ]
+}

@@ -107,6 +107,33 @@ static void drop_commands(struct draft *d)
     d->compose.n = n;
 }
 
+static bool is_same_port(const struct compose_port *a, const struct compose_port *b)
+{
+    return strcmp(a->service, b->service) == 0 && a->container == b->container && a->proto == b->proto;
+}
+
+/* Remove the ports that a role cannot have: a port of the container that is published a second time, such as
+ * for another address, shares the first one's number. */
+static void drop_others(struct draft *d)
+{
+    struct compose *compose = &d->compose;
+    size_t n = 0;
+
+    for (size_t i = 0; i < compose->n; i++) {
+        const struct compose_port *port = &compose->ports[i];
+        bool is_there = false;
+
+        for (size_t k = 0; k < n; k++)
+            is_there = is_there || is_same_port(&compose->ports[k], port);
+        if (port->count > WORKLOAD_COUNT_MAX)
+            cli_warn("%s:%u: %u ports in a row are more than %d: they are left out", yaml_name(compose->yaml),
+                     port->node->line, port->count, WORKLOAD_COUNT_MAX);
+        else if (!is_there)
+            compose->ports[n++] = *port;
+    }
+    compose->n = n;
+}
+
 /* How many ports does the service publish? */
 static size_t ports_of(const struct compose *compose, const char *service)
 {
@@ -300,6 +327,20 @@ static const char *port_arguments(const char *script)
     return NULL;
 }
 
+/* Find the number in "-p 3000", "--port=3000", "PORT=3000" of a script; NULL: there is none. */
+static const char *number_in(const char *script)
+{
+    static const char *const before[] = { "-p ", "--port ", "--port=", "PORT=" };
+
+    for (size_t i = 0; i < sizeof before / sizeof before[0]; i++) {
+        const char *at = strstr(script, before[i]);
+
+        if (at && isdigit((unsigned char) at[strlen(before[i])]))
+            return at + strlen(before[i]);
+    }
+    return NULL;
+}
+
 /* The package manager whose lock file is there. */
 static const char *package_manager(void)
 {
@@ -337,6 +378,12 @@ static dibs_status add_package(struct draft *d, dibs_err *err)
     s = take_command(d, "web", err);
     drop_commands(d);
     note_source(d, "package.json");
+    const char *number = number_in(script);
+    if (number)
+        cli_warn(
+            "package.json: script '%s' has port %.*s of its own; take it out, so that each work tree has "
+            "another one (in $PORT)",
+            name, (int) strspn(number, "0123456789"), number);
     (void) snprintf(command, sizeof command, "%s run %s%s%s", manager, name,
                     !arguments                    ? ""
                     : strcmp(manager, "npm") == 0 ? " -- "
@@ -354,9 +401,10 @@ static void read_compose(struct draft *d)
     dibs_err err = { 0 };
     dibs_status s = cli_compose_read(".", name, sizeof name, &d->compose, &err);
 
-    if (s == DIBS_OK)
+    if (s == DIBS_OK) {
         note_source(d, name + strlen("./"));
-    else if (s != DIBS_NOT_FOUND) {
+        drop_others(d);
+    } else if (s != DIBS_NOT_FOUND) {
         cli_warn("%s; its services are left out", err.msg);
         compose_free(&d->compose);
     }
