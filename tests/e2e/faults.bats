@@ -234,7 +234,8 @@ reads_only() { # COMMAND
     disk_start -t tmpfs -o size=1m dibs
     furnish_nine there
     in_sandbox "$SANDBOX" sqlite3 "$T/disk/ledger.db" 'ALTER TABLE sightings DROP COLUMN since_ms; DROP TABLE facts; ALTER TABLE claims DROP COLUMN env;
-        ALTER TABLE claims DROP COLUMN keeper; ALTER TABLE claims DROP COLUMN run; ALTER TABLE pools DROP COLUMN rebuilt;
+        ALTER TABLE claims DROP COLUMN keeper; ALTER TABLE claims DROP COLUMN run; ALTER TABLE claims DROP COLUMN hold;
+        ALTER TABLE claims DROP COLUMN as_port; ALTER TABLE pools DROP COLUMN rebuilt;
         PRAGMA user_version=1003'
     in_sandbox "$SANDBOX" mount -o remount,ro "$T/disk"
     reads_only there
@@ -581,7 +582,7 @@ after_fix() {
     : >"$T/ledger.db"
     run dibs claim web --keep
     assert_status 0
-    [ "$(sql 'PRAGMA user_version')" = 1006 ]
+    [ "$(sql 'PRAGMA user_version')" = 1008 ]
 }
 
 @test "an emptied file beside a log that still has the claims is damage, not a new ledger" {
@@ -620,10 +621,10 @@ time.sleep(600)' "$T/ledger.db" "$T/read"
     assert_status 1
     assert_output_has "version 2.0"
     cmp "$T/ledger.db" "$T/copy"
-    sql 'PRAGMA user_version=1007; PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+    sql 'PRAGMA user_version=1009; PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
     run dibs claim web --keep
     assert_status 0
-    [ "$(sql 'PRAGMA user_version')" = 1007 ]
+    [ "$(sql 'PRAGMA user_version')" = 1009 ]
 }
 
 @test "a newer major that is still in the log alone is refused too" {
