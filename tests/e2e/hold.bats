@@ -31,7 +31,7 @@ begin() {
     before=$(guards)
     ok claim kept --keep --hold guard --proto tcp+udp
     kept=$(cut -d' ' -f1 "$T/out" | head -n1)
-    ok claim leased --ttl 1s --hold guard --proto udp
+    ok claim leased --ttl 10m --hold guard --proto udp
     leased=$out
     ok claim other --keep --hold guard
     other=$out
@@ -39,6 +39,7 @@ begin() {
     [ "$(bind 127.0.0.1 "$kept")" = EADDRINUSE ]
     [ "$(bind --udp :: "$kept")" = EADDRINUSE ]
     [ "$(bind --udp 127.0.0.1 "$leased")" = EADDRINUSE ]
+    ok renew leased --ttl 1ms
     wait_until 10 becomes bound --udp 127.0.0.1 "$leased" # the guard is no socket that keeps the lease
     ok ls --names
     [[ $out != *leased* ]]
