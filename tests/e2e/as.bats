@@ -295,10 +295,11 @@ END
 @test "the roles of a manifest see each other's numbers, and an instance reaches itself first" {
     manifest
     starts --all
-    wait_until 20 grep -q 'port 3000 of web/1 is' "$T/noted"
+    for i in 0 1; do
+        wait_until 20 test -s "$T/env.$i"
+    done
     end_process "$STARTED"
     for i in 0 1; do
-        wait_until 10 test -s "$T/env.$i"
         [ "$(cat "$T/env.$i")" = "$i 3000 3000 5432" ]
         port=$(sed -n "s/.*port 3000 of web.$i is \([0-9]*\) outside.*/\1/p" "$T/noted")
         wait_until 10 serves "$port"
