@@ -119,6 +119,44 @@ held_ports() {
     refused 2 run --as any --as 3000 --as 3000 -- true
 }
 
+@test "it works with each level of holding that needs no daemon, and with --confine" {
+    [ "$WAY" = seccomp ] || skip "tests/e2e/enforce.bats has the daemon's levels"
+    for name in own_server families threads reuse_port; do
+        for level in none guard; do
+            capture as -q --hold $level --as 3000 -- "$CALL" "$name" 3000
+            [ "$code" -eq 0 ] || complain "$name, hold $level"
+        done
+    done
+    cat >"$T/passed.py" <<'END'
+import os, socket
+server = socket.socket(fileno=3)
+client = socket.create_connection(("localhost", 3000))
+print(os.environ["LISTEN_FDNAMES"], server.getsockname()[1], client.getpeername()[1], server.accept()[0].getsockname()[1])
+END
+    capture as -q --hold fd --as web=3000 -- "$PYTHON" "$T/passed.py"
+    [ "$out" = 'web 3000 3000 3000' ] || complain "hold fd"
+    refused 2 run -q --hold guard --as any -- true
+    "$DIBS" run --confine true 2>"$T/why" || skip "no confine: $(cat "$T/why")"
+    capture as -q --confine --as 3000 -- "$CALL" own_server 3000
+    [ "$code" -eq 0 ] || complain "confine"
+    capture as -q --confine --as 3000 -- "$CALL" own_server 4000
+    [ "$code" -eq 1 ]
+    [[ $errs = *"Permission denied"* ]]
+}
+
+@test "through a daemon that enforces claims it works by either way" {
+    needs_root
+    [ "$WAY" = bpf ] || { PLACE=$(mktemp -d "${TMPDIR:-/tmp}/dibs-as.XXXXXX"); chmod 0755 "$PLACE"; }
+    [ "$WAY" = bpf ] || SOCKET_DIR=$PLACE serve_start --enforce
+    export DIBS_SOCKET=$SOCKET
+    for name in own_server families threads; do
+        capture as -q --hold enforce --as 3000 -- "$CALL" "$name" 3000
+        [ "$code" -eq 0 ] || complain "$name"
+    done
+    [ "$WAY" = bpf ] || capture as -q --as any -- "$CALL" families 3000
+    [ "$code" -eq 0 ] || complain "any"
+}
+
 @test "it works without privileges" {
     needs_root
     cd / && user true

@@ -47,6 +47,7 @@ static int claim(void *ctx, dibs_proto proto, uint16_t inside, uint16_t preferre
     dibs_request request = { .mode = DIBS_PREFERRED,
                              .port = preferred,
                              .as_port = inside,
+                             .hold = DIBS_HOLD_NONE, /* the process binds at once, by us */
                              .holder = DIBS_HELD_BY_PROCESS,
                              .pid = pid };
     dibs_claim got = { 0 };
