@@ -252,7 +252,7 @@ orphan_lives_and_dies() {
     run dibs claim --port "$PORT" --proto "$1"
     assert_status 3
     run dibs doctor
-    assert_output_has "1 orphans"
+    assert_output_has "1 orphan,"
     kill -KILL "$CHILD"
     wait_until 10 has_state "$PORT" dead
     reap 1
