@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
 # dibs run --as: the command believes that it uses a number, and really uses its claim. The kernel's way that is
-# tested: DIBS_TEST_AS=seccomp (the default) or bpf.
+# tested: DIBS_TEST_AS=seccomp (the default) or bpf, which leaves out the tests with the tag "notifier".
 load ../support/dibs
 load ../cli/cli
 load ../support/serve
@@ -90,8 +90,8 @@ held_ports() {
     done
 }
 
+# bats test_tags=notifier
 @test "with --as any each number that is bound gets a port: its own while that is free" {
-    [ "$WAY" = seccomp ] || skip "a hook of the kernel cannot wait for the ledger"
     for name in families datagrams threads reuse_port; do
         listen 3000 # a stranger
         capture as -q --as any -- "$CALL" "$name" 3000
@@ -119,8 +119,8 @@ held_ports() {
     refused 2 run --as any --as 3000 --as 3000 -- true
 }
 
+# bats test_tags=notifier
 @test "it works with each level of holding that needs no daemon, and with --confine" {
-    [ "$WAY" = seccomp ] || skip "tests/e2e/enforce.bats has the daemon's levels"
     for name in own_server families threads reuse_port; do
         for level in none guard; do
             capture as -q --hold $level --as 3000 -- "$CALL" "$name" 3000
@@ -251,8 +251,8 @@ END
     kill -KILL "$(cat "$T/left")"
 }
 
+# bats test_tags=notifier
 @test "when the notifier is killed, dibs says so and the command gets errors, and does not hang" {
-    [ "$WAY" = seccomp ] || skip "the kernel's programs need no notifier"
     starts --as 3000 -- sh -c "echo ready; until [ -f '$T/killed' ]; do sleep 0.02; done
         timeout 20 '$CALL' own_server 3000 2>'$T/failed'; echo \$? >'$T/code'" >"$T/said"
     wait_until 10 grep -q ready "$T/said"
@@ -268,8 +268,8 @@ END
     grep -q 'Function not implemented' "$T/failed"
 }
 
+# bats test_tags=notifier
 @test "a second --as inside the first one fails clearly before its command starts" {
-    [ "$WAY" = seccomp ] || skip "the kernel's programs can be nested"
     capture as -q --as 3000 -- "$DIBS" -q run --as-by seccomp --as 4000 -- touch "$T/ran"
     [ "$code" -eq 1 ]
     [[ $errs = *"runs under another 'dibs run --as'"* ]]
