@@ -140,10 +140,12 @@ moves() { # what docs/OPERATING.md says about claims that were made before the d
 # shellcheck disable=SC2016 # for the shell there
 works() {
     user alice 'port=$(dibs get /shop/web); [ "$(dibs run -p api printenv API_PORT)" = "$(dibs get api)" ]; dibs claim --ttl 1h >/dev/null
+        setsid dibs run -p job -- sleep 1000 >/dev/null 2>&1 </dev/null & # runs on while dibs is upgraded
+        for _ in $(seq 100); do ! dibs ls | grep -q /job || break; sleep 0.1; done
         echo "$port" >port; dibs doctor | grep -q /run/dibs/dibs.sock' &&
         inside systemctl is-active dibs.service && runs &&
         ! user bob 'dibs claim --port "$(cat /home/alice/port)"' && # one ledger for all users
-        claims >"$top/claims" && [ "$(wc -l <"$top/claims")" -ge 3 ]
+        claims >"$top/claims" && grep -q /job "$top/claims" && [ "$(wc -l <"$top/claims")" -ge 4 ]
 }
 # shellcheck disable=SC2016
 runs() { inside bash -c 'cat /proc/[0-9]*/comm' 2>/dev/null | grep -qx dibs-serve; }
