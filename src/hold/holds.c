@@ -69,9 +69,12 @@ static void drop_item(void *ctx, struct hash_table_item *item)
 /* Drop a guard whose claim has ended, or is held in another way. */
 static void end(struct holds *holds, struct held *held)
 {
-    if (holds->keep && held->guard.n > 0)
-        holds->keep(holds->keep_ctx, held->item.hash, NULL, 0);
+    uint64_t claim_id = held->item.hash;
+    bool is_kept = holds->keep && held->guard.n > 0;
+
     drop(holds, held);
+    if (is_kept)
+        holds->keep(holds->keep_ctx, claim_id, NULL, 0);
 }
 
 void holds_close(struct holds *holds)

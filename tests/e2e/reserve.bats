@@ -36,8 +36,9 @@ published() {
     reserved 40005,40010-40012,40100-40102,50000
     ok release a c
     reserved 40010-40012,40100-40102,50000
-    ok claim d --port 40200 --ttl 1s
+    ok claim d --port 40200 --ttl 1h
     reserved 40010-40012,40100-40102,40200,50000
+    ok renew d --ttl 1s
     wait_until 10 reserved 40010-40012,40100-40102,50000
     serve_stop
     reserved 40010-40012,50000
