@@ -37,4 +37,5 @@ END_OF_ENTRY
 (cd "$source" && dpkg-buildpackage --build=binary --no-sign --jobs="${JOBS:-$(nproc)}")
 rm -rf "$source"
 lintian --allow-root --fail-on error,warning "$out"/*.changes
+echo "deb: lintian found no error and no warning"
 ls -l "$out"/*.deb

@@ -32,8 +32,10 @@ is_shown() { # is_shown PAGE PATTERN...: the formatted page has a line for each
     done
 }
 has_commands() { # each has its page, which shows each of its options
-    local command options
-    for command in $("$DIBS" --list-commands); do
+    local command commands options
+    mapfile -t commands < <("$DIBS" --list-commands)
+    is_shown dibs.1 "${commands[@]/#/^ +dibs-}" || return 1
+    for command in "${commands[@]}"; do
         mapfile -t options < <("$DIBS" help "$command" | sed -n '/^Options:/,/^$/p' | grep -oE '^ +(-., )?--[a-z-]+' | sed 's/.*--/^ +(-., )?--/; s/$/\\b/')
         is_shown "dibs-$command.1" "dibs-$command - " "dibs $command( |$)" "${options[@]}" && is_shown dibs.1 "^ +dibs-$command\(1\)" || return 1
     done
