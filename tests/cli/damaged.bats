@@ -240,9 +240,8 @@ shown_by_all() {
 
 @test "a ledger of a format before 1.3 is refused, and rebuilt by doctor --fix with its claims" {
     ok get web --port 21311
-    sql 'DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are; DROP TABLE answers;
-        ALTER TABLE names DROP COLUMN project; ALTER TABLE claims DROP COLUMN env; ALTER TABLE claims DROP COLUMN keeper;
-        ALTER TABLE claims DROP COLUMN run; ALTER TABLE pools DROP COLUMN rebuilt; ALTER TABLE sightings DROP COLUMN since_ms; DROP TABLE facts; PRAGMA user_version=1000'
+    sql "DROP TRIGGER slots_stay; DROP TRIGGER slots_stay_as_they_are; DROP TABLE answers;
+        ALTER TABLE names DROP COLUMN project; $(older_ledger 1000)"
     refused 6 get web
     says 'unknown version 1000'
     ok doctor --fix

@@ -233,10 +233,7 @@ reads_only() { # COMMAND
 @test "a ledger of an older format that cannot be brought up to date is read as it is" {
     disk_start -t tmpfs -o size=1m dibs
     furnish_nine there
-    in_sandbox "$SANDBOX" sqlite3 "$T/disk/ledger.db" 'ALTER TABLE sightings DROP COLUMN since_ms; DROP TABLE facts; ALTER TABLE claims DROP COLUMN env;
-        ALTER TABLE claims DROP COLUMN keeper; ALTER TABLE claims DROP COLUMN run; ALTER TABLE claims DROP COLUMN hold;
-        ALTER TABLE claims DROP COLUMN as_port; ALTER TABLE pools DROP COLUMN rebuilt;
-        PRAGMA user_version=1003'
+    in_sandbox "$SANDBOX" sqlite3 "$T/disk/ledger.db" "$(older_ledger 1003)"
     in_sandbox "$SANDBOX" mount -o remount,ro "$T/disk"
     reads_only there
     in_sandbox "$SANDBOX" mount -o remount,rw "$T/disk"
@@ -582,7 +579,7 @@ after_fix() {
     : >"$T/ledger.db"
     run dibs claim web --keep
     assert_status 0
-    [ "$(sql 'PRAGMA user_version')" = 1008 ]
+    [ "$(sql 'PRAGMA user_version')" = "$LEDGER_VERSION" ]
 }
 
 @test "an emptied file beside a log that still has the claims is damage, not a new ledger" {
@@ -621,10 +618,10 @@ time.sleep(600)' "$T/ledger.db" "$T/read"
     assert_status 1
     assert_output_has "version 2.0"
     cmp "$T/ledger.db" "$T/copy"
-    sql 'PRAGMA user_version=1009; PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+    sql "PRAGMA user_version=$((LEDGER_VERSION + 1)); PRAGMA wal_checkpoint(TRUNCATE)" >/dev/null
     run dibs claim web --keep
     assert_status 0
-    [ "$(sql 'PRAGMA user_version')" = 1009 ]
+    [ "$(sql 'PRAGMA user_version')" = $((LEDGER_VERSION + 1)) ]
 }
 
 @test "a newer major that is still in the log alone is refused too" {

@@ -396,20 +396,17 @@ time.sleep(600)' "$T/ledger.db" "$T/locked"
 }
 
 @test "a ledger of an older format is taken over with all its claims" {
-    for version in 1003 1004 1005; do
+    for version in 1003 1004 1005 1006 1007; do
         rm -f "$T"/ledger.db*
         start_sleeper
         owner=$STARTED
         dibs claim -n 20 kept --keep >"$T/ports"
         dibs claim -n 5 held --pid "$owner" >>"$T/ports"
         dibs claim -n 5 leased --ttl 1h >>"$T/ports"
-        sql 'ALTER TABLE sightings DROP COLUMN since_ms; DROP TABLE facts'
-        [ $version -ge 1005 ] || sql 'ALTER TABLE claims DROP COLUMN keeper; ALTER TABLE claims DROP COLUMN run; ALTER TABLE pools DROP COLUMN rebuilt'
-        [ $version -ge 1004 ] || sql 'ALTER TABLE claims DROP COLUMN env'
-        sql "PRAGMA user_version=$version"
+        sql "$(older_ledger "$version")"
         serve_start
         diff <(ports) <(sort -n "$T/ports")
-        [ "$(sql 'PRAGMA user_version')" = 1006 ]
+        [ "$(sql 'PRAGMA user_version')" = "$LEDGER_VERSION" ]
         end_process "$owner"
         wait_until 10 has_claims 25
         serve_stop
@@ -488,7 +485,7 @@ serve_tls() {
     DIBS_LEDGER=sqlite:$T/file wrong 0 ""
     [ ! -s "$T/file" ]
     dibs claim -n 5 kept --keep >/dev/null
-    sql 'ALTER TABLE sightings DROP COLUMN since_ms; DROP TABLE facts; PRAGMA user_version=1005'
+    sql "$(older_ledger 1005)"
     sql 'PRAGMA wal_checkpoint(TRUNCATE)'
     rm -f "$T"/ledger.db-*
     ledger_is() { (cd "$T" && ls ledger.db* && md5sum ledger.db); }

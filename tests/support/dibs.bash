@@ -165,3 +165,17 @@ assert_output_has() {
 sql() {
     sqlite3 -batch "$T/ledger.db" "$1"
 }
+
+# The format of the ledgers that the program makes, and the SQL that makes one of it one of an older format: the
+# migrations backwards (src/store/sqlite/schema.c).
+LEDGER_VERSION=1008
+older_ledger() { # older_ledger VERSION
+    local version column
+    version=$1
+    for column in 1008:as_port 1007:hold 1005:keeper 1005:run 1004:env; do
+        [ "$version" -ge "${column%:*}" ] || echo "ALTER TABLE claims DROP COLUMN ${column#*:};"
+    done
+    [ "$version" -ge 1006 ] || echo 'ALTER TABLE sightings DROP COLUMN since_ms; DROP TABLE facts;'
+    [ "$version" -ge 1005 ] || echo 'ALTER TABLE pools DROP COLUMN rebuilt;'
+    echo "PRAGMA user_version=$version;"
+}
