@@ -247,7 +247,7 @@ dibs_status workload_need_of_role(const struct workload_group *group, const char
     struct workload_pod pod = { 0 };
 
     if (strcspn(text, "/") > DIBS_NAME_PART_MAX || workload_pod_parse(group, text, &pod, NULL) != DIBS_OK ||
-        !only_port(pod.role))
+        !pod.role || !only_port(pod.role))
         return DIBS_NOT_FOUND;
     bool is_shared = only_port(pod.role)->scope == WORKLOAD_ROLE_SCOPED;
     if (!strchr(text, '/') && pod.role->instances > 1 && !is_shared)
