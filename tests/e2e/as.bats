@@ -229,6 +229,49 @@ END
     held_ports 0
 }
 
+# received WORD...: the signals that the command of signals.py got so far.
+received() {
+    [ "$(tr '\n' ' ' <"$T/received" 2>/dev/null)" = "$* " ]
+}
+
+@test "the command gets each signal once: from others with its value, and from its terminal" {
+    start setsid "$DIBS" -q run --as-by "$WAY" --as 3000 -- "$PYTHON" "$DIBS_TEST_SUPPORT/signals.py" "$T/received"
+    wait_until 10 received ready
+    expected=(ready)
+    for name in TERM INT HUP WINCH URG RTMIN; do
+        kill -s "$name" "$STARTED"
+        expected+=("SIG$name")
+        wait_until 10 received "${expected[@]}"
+    done
+    "$PYTHON" -c 'import ctypes, sys; ctypes.CDLL(None).sigqueue(int(sys.argv[1]), 10, ctypes.c_void_p(7))' "$STARTED"
+    wait_until 10 received "${expected[@]}" 'SIGUSR1*'
+    kill -s USR2 "$STARTED"
+    code=0
+    wait "$STARTED" || code=$?
+    [ "$code" -eq 77 ]
+    for how in press hangup; do
+        code=0
+        rm "$T/received"
+        "$DIBS_TEST_SUPPORT/terminal.py" "$T/received" $how \
+            "$DIBS" -q run --as-by "$WAY" --as 3000 -- "$PYTHON" "$DIBS_TEST_SUPPORT/signals.py" "$T/received" || code=$?
+        [ "$code" -eq 77 ]
+        [ "$(grep -cE 'SIGINT|SIGHUP' "$T/received")" -eq 1 ]
+    done
+    held_ports 0
+}
+
+@test "Ctrl-Z stops dibs with the command, and the shell continues both" {
+    cat >"$T/job.sh" <<END
+set -m
+"$DIBS" -q run --as-by $WAY --as 3000 -- sh -c 'kill -TSTP \$\$; echo continued; exit 5'
+echo "stopped \$?"
+fg >/dev/null
+echo "ended \$?"
+END
+    capture timeout 30 "$DIBS_TEST_SUPPORT/on_terminal.py" 80 bash "$T/job.sh"
+    [ "$out" = $'stopped 147\ncontinued\nended 5' ] || complain "job control"
+}
+
 @test "dibs that is killed leaves the command its number" {
     starts --as 3000 -- sh -c "sleep 1; exec '$CALL' serve 3000"
     wait_until 10 outside 3000

@@ -19,6 +19,8 @@
 
 #include "base/banned.h"
 
+enum { END_LOOKS = 100, END_LOOK_US = 10000 }; /* a second */
+
 struct run_as {
     bool is_in_kernel; /* the daemon's programs do it, without a filter, a notifier and a second process */
     struct as_filter *filter;
@@ -46,7 +48,7 @@ dibs_status run_as_parse(const char *text, size_t *name_size, struct run_as_port
     struct run_as_port port = { .is_own = true };
 
     if (len < sizeof digits)
-        memcpy(digits, number, len);
+        (void) snprintf(digits, sizeof digits, "%.*s", (int) len, number);
     dibs_status s = dibs_port_parse(len < sizeof digits ? digits : number, &port.inside, err);
     if (!s && slash)
         s = proto_list(slash + 1, protos, &n, err);
@@ -240,11 +242,15 @@ void run_as_end(struct cli *cli, dibs_status status)
         detach();
         while (as->is_init && (waitpid(-1, NULL, 0) > 0 || errno == EINTR))
             ;
-        as_notifier_finish(as->notifier);
     }
-    /* After a failure the commands may still end, and the notifier with them: it uses the trees. */
-    if (!as->notifier || !status)
+    /* After a failure nothing runs; but dibs has to say why, and does not wait for what should not be there.
+     */
+    for (int i = 0; status && as->notifier && as_notifier_serves(as->notifier) && i < END_LOOKS; i++)
+        (void) usleep(END_LOOK_US);
+    if (!status || !as->notifier || !as_notifier_serves(as->notifier)) {
+        as_notifier_finish(as->notifier);
         run_as_free(as);
+    }
     cli->as = NULL;
 }
 

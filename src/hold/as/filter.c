@@ -49,6 +49,7 @@ static void context_auto(scmp_filter_ctx *context)
 static int add_rules(scmp_filter_ctx context, bool has_udp)
 {
     size_t n = has_udp ? AS_CALL_COUNT : AS_CALL_TCP_COUNT;
+    const struct scmp_arg_cmp has_address = { .arg = 4, .op = SCMP_CMP_NE };
     int code = seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ALLOW);
 
 #if defined(__x86_64__) /* 32-bit programs run beside others; elsewhere they are rare */
@@ -60,7 +61,7 @@ static int add_rules(scmp_filter_ctx context, bool has_udp)
 
         /* Without an address they are send() and recv(): open connections must not become slower. */
         if (i == AS_SENDTO || i == AS_RECVFROM)
-            code = seccomp_rule_add(context, SCMP_ACT_NOTIFY, number, 1, SCMP_A4_64(SCMP_CMP_NE, 0));
+            code = seccomp_rule_add(context, SCMP_ACT_NOTIFY, number, 1, has_address);
         else
             code = seccomp_rule_add(context, SCMP_ACT_NOTIFY, number, 0);
     }
