@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "core/candidate.h"
 #include "core/core.h"
+#include "core/hold_report.h"
 #include "host/kernel.h"
 #include "net/bindings.h"
 
@@ -477,8 +478,10 @@ dibs_status core_explain(struct core *core, const struct call *call, const dibs_
         return s;
     look_at_holders(&l, question->port);
     mark_holders(&l);
-    for (size_t i = 0; i < out->n_claims; i++)
+    for (size_t i = 0; i < out->n_claims; i++) {
         explain_claim(&l, &out->claims[i]);
+        hold_report(&out->claims[i]);
+    }
     explain_sockets(&l, question->port, n_here);
     explain_rules(&l, question->port, &pool);
     return DIBS_OK;

@@ -101,6 +101,10 @@ dibs_status kernel_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kern
 dibs_status kernel_blocking_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kernel_socket_fn fn,
                                     void *ctx, dibs_err *err);
 
+/* Is a guard bound to the port in our network namespace? False also when that cannot be seen: the kernel
+ * lists those of TCP since Linux 6.8. */
+bool kernel_has_guard(dibs_proto proto, uint16_t port);
+
 /* Find the uid at the other end of this TCP connection by the socket of our network namespace with the same
  * two ends. NOT_FOUND: no socket of this host, or not connected any more. */
 dibs_status kernel_peer_uid(int fd, uint32_t *uid, dibs_err *err);

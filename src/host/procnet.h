@@ -26,6 +26,7 @@ struct socket_query {
     dibs_proto proto;
     uint16_t port;
     uint32_t states;
+    bool is_of_guards; /* only guards, instead of all other sockets; not for /proc/net */
 };
 
 /* A bounded list of sockets; start with zeros, end with socket_list_done(). */

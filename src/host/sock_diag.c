@@ -119,7 +119,7 @@ static dibs_status take_socket(struct dump *d, const struct nlmsghdr *head, dibs
     socket.address =
         socket_address((const uint8_t *) diag.id.idiag_src, diag.idiag_family == AF_INET6, is_v6only(head));
     if (socket.port == 0 || (d->query->port != 0 && socket.port != d->query->port) ||
-        diag.id.idiag_if == KERNEL_GUARD_DEVICE)
+        (diag.id.idiag_if == KERNEL_GUARD_DEVICE) != d->query->is_of_guards)
         return DIBS_OK;
     if (!socket_list_add(d->list, &socket))
         return err_set(err, DIBS_FAILURE, "there are more sockets than fit into memory");

@@ -193,13 +193,29 @@ static dibs_status show_sockets(uint64_t netns, const struct socket_query *query
 dibs_status kernel_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kernel_socket_fn fn, void *ctx,
                            dibs_err *err)
 {
-    return show_sockets(netns, &(struct socket_query){ proto, port, SOCKETS_SERVING(proto) }, fn, ctx, err);
+    return show_sockets(
+        netns, &(struct socket_query){ .proto = proto, .port = port, .states = SOCKETS_SERVING(proto) }, fn,
+        ctx, err);
 }
 
 dibs_status kernel_blocking_sockets(uint64_t netns, dibs_proto proto, uint16_t port, kernel_socket_fn fn,
                                     void *ctx, dibs_err *err)
 {
-    return show_sockets(netns, &(struct socket_query){ proto, port, SOCKETS_BLOCKING(proto) }, fn, ctx, err);
+    return show_sockets(
+        netns, &(struct socket_query){ .proto = proto, .port = port, .states = SOCKETS_BLOCKING(proto) }, fn,
+        ctx, err);
+}
+
+bool kernel_has_guard(dibs_proto proto, uint16_t port)
+{
+    const struct socket_query query = {
+        .proto = proto, .port = port, .states = SOCKETS_BLOCKING(proto), .is_of_guards = true
+    };
+    AUTO(socket_list_done) struct socket_list list = { 0 };
+    AUTO(fd_auto) int fd = -1;
+
+    return netns_socket(0, &fd, NULL) == DIBS_OK && sock_diag_list(fd, &query, &list, NULL) == DIBS_OK &&
+           list.n > 0;
 }
 
 dibs_status kernel_peer_uid(int fd, uint32_t *uid, dibs_err *err)

@@ -156,3 +156,16 @@ EADDRINUSE" ] ;;
         esac
     done
 }
+
+@test "who says when no guard is bound" {
+    begin
+    ok claim web --keep --hold guard
+    port=$out
+    ok who "$port"
+    [[ $out = *", hold guard, "* ]]
+    serve_stop
+    DIBS_SOCKET=none ok who "$port"
+    [[ $out = *", hold guard (not bound now: "* ]]
+    DIBS_SOCKET=none ok who "$port" --json
+    json '"not bound now" in d["claims"][0]["hold_note"]'
+}

@@ -137,8 +137,9 @@ static int makes_many(void *arg)
     CHECK(kernel_sockets(0, DIBS_TCP, 0, note, &f, NULL) == DIBS_OK);
     CHECK(f.n == MANY);
     struct socket_list list = { 0 };
-    CHECK(procnet_list(&(struct socket_query){ DIBS_TCP, 0, SOCKETS_SERVING(DIBS_TCP) }, &list, NULL) ==
-          DIBS_OK);
+    CHECK(procnet_list(
+              &(struct socket_query){ .proto = DIBS_TCP, .port = 0, .states = SOCKETS_SERVING(DIBS_TCP) },
+              &list, NULL) == DIBS_OK);
     CHECK(list.n == MANY);
     socket_list_done(&list);
     f = (struct finding){ .stop_after = 3 };
@@ -310,7 +311,9 @@ static void lines_of_proc_net_are_read_or_refused(void **state)
 
         assert_int_equal(
             procnet_line_parse(lines[i].line, lines[i].is_v6,
-                               &(struct socket_query){ lines[i].proto, 0, SOCKETS_SERVING(lines[i].proto) },
+                               &(struct socket_query){ .proto = lines[i].proto,
+                                                       .port = 0,
+                                                       .states = SOCKETS_SERVING(lines[i].proto) },
                                &socket),
             lines[i].is_good);
         assert_int_equal(socket.port, lines[i].is_good ? 0x1F90 : 7);
@@ -333,7 +336,9 @@ static void a_protocol_that_the_kernel_does_not_have_has_no_sockets(void **state
     /* And the refusal that ends a dump is not taken for an empty list. */
     AUTO(fd_auto) int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 4 /* NETLINK_SOCK_DIAG */);
     assert_int_equal(
-        sock_diag_list(fd, &(struct socket_query){ DIBS_SCTP, 0, SOCKETS_SERVING(DIBS_SCTP) }, &list, &err),
+        sock_diag_list(
+            fd, &(struct socket_query){ .proto = DIBS_SCTP, .port = 0, .states = SOCKETS_SERVING(DIBS_SCTP) },
+            &list, &err),
         DIBS_FAILURE);
     assert_int_equal(err.os_errno, ENOENT);
     socket_list_done(&list);

@@ -35,7 +35,7 @@ static void print_claim(const struct cli *cli, const dibs_claim *claim, int64_t 
         (void) snprintf(user, sizeof user, ", %s", cli_user(claim->uid, name));
     if (claim->as_port)
         (void) snprintf(as, sizeof as, ", used as %u", claim->as_port);
-    (void) printf("claim   %s  %s  held by %s, %s%s%s%s%s%s%s%s%s, since %s%s%s\n", bindings,
+    (void) printf("claim   %s  %s  held by %s, %s%s%s%s%s%s%s%s%s%s%s%s, since %s%s%s\n", bindings,
                   claim->name[0] ? text_safe(claim->name, safe_name, sizeof safe_name) : "(unnamed)",
                   claim->is_damaged ? "a damaged record"
                   : claim->holder == DIBS_HELD_BY_NOBODY && !is_pods
@@ -43,9 +43,9 @@ static void print_claim(const struct cli *cli, const dibs_claim *claim, int64_t 
                       : text_safe(holder, safe_holder, sizeof safe_holder),
                   cli_state(claim), claim->is_kept && claim->holder != DIBS_HELD_BY_NOBODY ? ", kept" : "",
                   claim->is_exclusive ? "" : ", declared", as, is_pods ? "" : ", hold ",
-                  is_pods ? "" : wire_hold_text(claim), user, claim->pool[0] ? ", pool " : "", claim->pool,
-                  since, claim->project[0] ? ", of " : "",
-                  text_safe(claim->project, project, sizeof project));
+                  is_pods ? "" : wire_hold_text(claim), claim->hold_note[0] ? " (" : "", claim->hold_note,
+                  claim->hold_note[0] ? ")" : "", user, claim->pool[0] ? ", pool " : "", claim->pool, since,
+                  claim->project[0] ? ", of " : "", text_safe(claim->project, project, sizeof project));
 }
 
 static void print_socket(const dibs_socket *socket, const char *relation)
