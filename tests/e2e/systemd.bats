@@ -390,3 +390,25 @@ assert all(was[k] == now[k] for k in ("id", "port", "name")), (was, now)' "$clai
     ASK_SOCKET=$ADMIN ask --json '{"stale":true}' /v1/reap
     [ "$(member claims.0.project)" = /tmp/closed/project ]
 }
+
+@test "EnvironmentFile= reads every text of dibs env --format systemd" {
+    # shellcheck disable=SC2016 # as it is
+    local texts='a b|it'"'"'s|"q"|$HOME `x` \ #|{x}||~|&;<>*?()!|%n %%'
+    "$(command -v /usr/bin/python3 || command -v python3)" -c 'import json, sys
+print(json.dumps({"roles": {"r": {"ports": ["p"], "env": {
+    f"T{i}": t.replace("{", "{{").replace("}", "}}") for i, t in enumerate(sys.argv[1].split("|"))}}}}))' "$texts" >dibs.json
+    DIBS_SOCKET=none dibs env r --format systemd >"$BOOT/texts.env"
+    cat >"$BOOT/texts.service" <<'END'
+[Unit]
+DefaultDependencies=no
+[Service]
+Type=oneshot
+EnvironmentFile=/run/test/texts.env
+ExecStart=/bin/sh -c 'printf "%%s|" "$T0" "$T1" "$T2" "$T3" "$T4" "$T5" "$T6" "$T7" "$T8" >/run/test/texts.out'
+END
+    inside cp /run/test/texts.service /run/systemd/system/
+    inside systemctl daemon-reload
+    inside systemctl start texts.service
+    inside rm /run/systemd/system/texts.service
+    [ "$(cat "$BOOT/texts.out")" = "$texts|" ]
+}
