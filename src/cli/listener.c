@@ -132,12 +132,12 @@ static void stranger_text(const struct cli *cli, const dibs_claim *claim, const 
 
 void cli_warn_strangers(struct cli *cli, const dibs_claim *claims, size_t n)
 {
-    AUTO(strangers_free) struct strangers *strangers = strangers_new();
+    AUTO(strangers_free) struct strangers *strangers = NULL;
     char text[DIBS_ERR_MSG_MAX];
     dibs_socket socket;
 
-    for (size_t i = 0; i < n && strangers; i++) {
-        if (!claims[i].was_there ||
+    for (size_t i = 0; i < n; i++) {
+        if (!claims[i].was_there || (!strangers && !(strangers = strangers_new())) ||
             !strangers_find(strangers, cli->handle, cli->manifest, &claims[i], &socket))
             continue; /* a new claim's port was probed a moment ago */
         stranger_text(cli, &claims[i], &socket, text);
@@ -147,16 +147,17 @@ void cli_warn_strangers(struct cli *cli, const dibs_claim *claims, size_t n)
 
 dibs_status cli_refuse_strangers(struct cli *cli, const dibs_request *requests, size_t n, dibs_err *err)
 {
-    AUTO(strangers_free) struct strangers *strangers = strangers_new();
+    AUTO(strangers_free) struct strangers *strangers = NULL;
     char text[DIBS_ERR_MSG_MAX];
     dibs_claim claim;
     dibs_socket socket;
 
-    for (size_t i = 0; i < n && strangers; i++) {
+    for (size_t i = 0; i < n; i++) {
         const dibs_which which = { .name = requests[i].name, .project = requests[i].project };
 
         if (!which.name || requests[i].holder != DIBS_HELD_BY_PROCESS || requests[i].mode == DIBS_DECLARED ||
             dibs_claim_find(cli->handle, &which, &claim, NULL) != DIBS_OK ||
+            (!strangers && !(strangers = strangers_new())) ||
             !strangers_find(strangers, cli->handle, cli->manifest, &claim, &socket))
             continue;
         stranger_text(cli, &claim, &socket, text);

@@ -69,7 +69,7 @@ warned() {
     listen_in "$T/elsewhere" "$out" # of no project
     ok get /shared
     # shellcheck disable=SC2016 # for the shell there
-    start "$DIBS" run -p api --keep -- sh -c 'cd / && exec "$0" "$PORT" tcp 127.0.0.1 "$1"' "$DIBS_TEST_SUPPORT/listen.py" "$T/ready"
+    start "$DIBS" run -p api --keep -- sh -c 'echo $$ >>"$T/started"; cd / && exec "$0" "$PORT" tcp 127.0.0.1 "$1"' "$DIBS_TEST_SUPPORT/listen.py" "$T/ready"
     wait_until 10 test -f "$T/ready"
     ok get api
 }
@@ -131,4 +131,25 @@ END
     not says 'pid 0'
     capture as_nobody "$DIBS" run web -- true
     [ "$code" -eq 3 ]
+}
+
+@test "a server that the holder has started as another user is the holder's" {
+    needs_root
+    needs setpriv
+    # shellcheck disable=SC2016 # for the shell there
+    printf '#!/bin/sh\nexec setpriv --reuid 65534 --regid 65534 --clear-groups /usr/bin/python3 -c "
+import socket, sys, time
+s = socket.create_server((\\"127.0.0.1\\", int(sys.argv[1])))
+print(\\"ready\\", flush=True)
+time.sleep(600)" "$@" >"$4"\n' >"$T/as-nobody"
+    chmod +x "$T/as-nobody"
+    # shellcheck disable=SC2016 # for the shell there
+    start "$DIBS" run -p pg --keep -- sh -c '"$0" "$PORT" tcp 127.0.0.1 "$1" & printf "%s\n" $$ $! >>"$T/started"; wait' "$T/as-nobody" "$T/ready"
+    wait_until 10 grep -q ready "$T/ready"
+    ok get pg
+    ok assert pg
+    ok who pg
+    prints 'nobody (uid 65534): holder'
+    refused 3 run -p pg -- true
+    says "name 'project/pg'"
 }
