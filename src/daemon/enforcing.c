@@ -13,12 +13,8 @@
 void engine_enforce_claim(struct engine *e, const dibs_claim *claim)
 {
     dibs_err err = { 0 };
-    /* A claim of a daemon before, or of a dibs without one, has no level: it is enforced, too. */
-    bool has_other_level = claim->hold != DIBS_HOLD_AUTO && claim->hold != DIBS_HOLD_ENFORCE;
 
-    if (e->enforce && has_other_level)
-        enforce_drop(e->enforce, claim->id);
-    if (!e->enforce || has_other_level || enforce_put(e->enforce, claim, &err) == DIBS_OK)
+    if (!e->enforce || enforce_put(e->enforce, claim, &err) == DIBS_OK)
         return;
     if (e->counts.unenforced++ == 0)
         LOG(LOG_WARNING, "a claim is not enforced; further ones are only counted", "why", err.msg);
@@ -84,7 +80,7 @@ dibs_status engine_number(struct engine *engine, pid_t parent, pid_t pid, struct
     if (!find_child(engine, parent, pid, &facts))
         return err_set(err, DIBS_DENIED, "process %d is not a child of yours", (int) pid);
     /* A program that gains rights when it starts would trust the numbers that an ordinary user gave it. */
-    if (numbers->n > 0 && facts.uid != 0 && !process_cannot_gain_rights(pid))
+    if (numbers->n > 0 && numbers->is_users && !process_cannot_gain_rights(pid))
         return err_set(err, DIBS_DENIED, "process %d could still gain rights: set PR_SET_NO_NEW_PRIVS first",
                        (int) pid);
     dibs_status s = enforce_isolate(engine->enforce, &facts.process, cgroup, err);

@@ -2,6 +2,7 @@
 #include "hold/enforce.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/bpf.h>
 #include <poll.h>
@@ -9,8 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +24,7 @@
 #include "hold/bpf/numbers_map.h"
 #include "hold/bpf/ports_map.h"
 #include "hold/enforce_host.h"
+#include "hold/owners.h"
 #include "host/kernel.h"
 #include "host/process.h"
 #include "net/proto.h"
@@ -36,11 +39,13 @@ enum {
 /* What the map has of a claim. */
 struct entry {
     struct hash_table_item item; /* first; key: the claim's id */
+    uint64_t netns;              /* inode of the claim's network namespace */
     size_t n;
-    struct ports_key keys[KEYS_MAX];
+    struct ports_key keys[KEYS_MAX]; /* there is at least one */
 };
 
-/* The kernel's number of a network namespace, which is never used again, by its inode, which may be. */
+/* The kernel's number of a network namespace, by its inode. The kernel uses the inode of one that has ended
+ * again, so these are valid only while all claims are put. */
 struct cookie {
     struct hash_table_item item; /* first; key: the inode */
     uint64_t cookie;
@@ -48,110 +53,45 @@ struct cookie {
 
 struct enforce {
     int fds[HAND_OVER_FDS];
+    int pins; /* the folder of pins, locked; -1: there is none, or another daemon has it */
     struct hash_table entries;
     struct hash_table cookies;
+    bool is_putting_all; /* between enforce_forget() and enforce_sweep() */
     const struct process_view *view;
     struct run_cgroups *cgroups;
 };
-
-/* ---- the map ---- */
-
-/* Debian's C library has no function for this system call, and libbpf is not linked into the daemon. */
-static int bpf(enum bpf_cmd command, union bpf_attr *attr)
-{
-    return (int) syscall(SYS_bpf, command, attr, sizeof *attr);
-}
-
-static int map_call(enum bpf_cmd command, int fd, const void *key, const void *value)
-{
-    union bpf_attr attr;
-
-    memset(&attr, 0, sizeof attr); /* the kernel refuses unused bytes that are not 0 */
-    attr.map_fd = (uint32_t) fd;
-    attr.key = (uintptr_t) key;
-    attr.value = (uintptr_t) value; /* of BPF_MAP_GET_NEXT_KEY: the next key */
-    return bpf(command, &attr);
-}
-
-/* All owners of a port. */
-struct owners {
-    uint32_t n;
-    struct ports_owner of[PORTS_OWNERS_MAX];
-};
-
-static int read_owners(const struct enforce *e, struct ports_key key, struct owners *out)
-{
-    *out = (struct owners){ 0 };
-    for (key.index = 0; key.index < PORTS_OWNERS_MAX; key.index++) {
-        struct ports_owner *owner = &out->of[key.index];
-
-        if (map_call(BPF_MAP_LOOKUP_ELEM, e->fds[HAND_OVER_CLAIMED], &key, owner) != 0)
-            return errno == ENOENT ? 0 : -1;
-        out->n = key.index + 1;
-        if (out->n >= out->of[0].n)
-            break;
-    }
-    return 0;
-}
-
-/* Write the owners, and remove those behind them. Index 0 says how many there are: what it counts is there
- * already, or still. */
-static int write_owners(const struct enforce *e, struct ports_key key, struct owners *owners,
-                        uint32_t n_before)
-{
-    int fd = e->fds[HAND_OVER_CLAIMED];
-
-    owners->of[0].n = (uint8_t) owners->n;
-    for (uint32_t i = owners->n; i-- > 0;) {
-        key.index = i;
-        if (map_call(BPF_MAP_UPDATE_ELEM, fd, &key, &owners->of[i]) != 0)
-            return -1;
-    }
-    for (key.index = owners->n; key.index < n_before; key.index++)
-        (void) map_call(BPF_MAP_DELETE_ELEM, fd, &key, NULL); /* fails only where there is none */
-    return 0;
-}
-
-static void remove_claim(struct owners *owners, uint64_t claim_id)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < owners->n; i++)
-        if (owners->of[i].claim != claim_id)
-            owners->of[n++] = owners->of[i];
-    owners->n = n;
-}
-
-static void drop_key(const struct enforce *e, const struct ports_key *key, uint64_t claim_id)
-{
-    struct owners owners;
-
-    if (read_owners(e, *key, &owners) != 0)
-        return;
-    uint32_t n_before = owners.n;
-    remove_claim(&owners, claim_id);
-    if (owners.n < n_before)
-        (void) write_owners(e, *key, &owners, n_before); /* replacing and removing need no memory */
-}
 
 /* ---- claims ---- */
 
 static dibs_status find_cookie(struct enforce *e, uint64_t netns, uint64_t *out, dibs_err *err)
 {
-    struct cookie *known = (struct cookie *) hash_table_first(&e->cookies, netns);
+    /* Our own namespace cannot end before we do. */
+    bool stays = e->is_putting_all || netns == 0 || netns == kernel_netns();
+    struct cookie *known = stays ? (struct cookie *) hash_table_first(&e->cookies, netns) : NULL;
 
     if (known) {
         *out = known->cookie;
         return DIBS_OK;
     }
     dibs_status s = kernel_netns_cookie(netns, out, err);
-    known = s == DIBS_OK ? calloc(1, sizeof *known) : NULL;
+    known = s == DIBS_OK && stays ? calloc(1, sizeof *known) : NULL;
     if (!known)
         return s;
     known->cookie = *out;
     if (!hash_table_add(&e->cookies, &known->item, netns))
         free(known);
     return s;
+}
+
+static void free_item(void *ctx, struct hash_table_item *item)
+{
+    hash_table_remove(ctx, item);
+    free(item);
+}
+
+static void forget_cookies(struct enforce *e)
+{
+    hash_table_each(&e->cookies, free_item, &e->cookies);
 }
 
 /* The kernel's programs compare pids of the initial namespace, which only a daemon there knows. */
@@ -200,27 +140,23 @@ static void set_address(const dibs_address *address, struct ports_owner *out)
 static dibs_status put_proto(const struct enforce *e, const dibs_claim *claim, dibs_proto proto,
                              const struct ports_key *key, dibs_err *err)
 {
-    struct owners owners;
+    struct ports_owner owners[DIBS_BINDINGS_MAX];
     struct ports_owner owner;
+    uint32_t n = 0;
 
-    if (read_owners(e, *key, &owners) != 0)
-        return err_os(err, DIBS_UNAVAILABLE, errno, "reading the kernel's map of claimed ports");
-    uint32_t n_before = owners.n;
-    remove_claim(&owners, claim->id);
     set_owner(e, claim, &owner);
     for (size_t i = 0; i < claim->n_bindings; i++) {
         if (claim->bindings[i].proto != proto)
             continue;
-        if (owners.n == PORTS_OWNERS_MAX)
-            return err_set(err, DIBS_UNAVAILABLE,
-                           "port %u has more than %d claims that differ in their address", claim->port,
-                           PORTS_OWNERS_MAX);
         set_address(&claim->bindings[i].address, &owner);
-        owners.of[owners.n++] = owner;
+        owners[n++] = owner;
     }
-    if (write_owners(e, *key, &owners, n_before) != 0)
-        return err_os(err, DIBS_UNAVAILABLE, errno, "writing the kernel's map of claimed ports");
-    return DIBS_OK;
+    if (owners_replace(e->fds[HAND_OVER_CLAIMED], *key, claim->id, owners, n) == 0)
+        return DIBS_OK;
+    if (errno == ENOSPC)
+        return err_set(err, DIBS_UNAVAILABLE, "port %u has more than %d claims that differ in their address",
+                       claim->port, PORTS_OWNERS_MAX);
+    return err_os(err, DIBS_UNAVAILABLE, errno, "writing the kernel's map of claimed ports");
 }
 
 static bool has_proto(const dibs_claim *claim, dibs_proto proto)
@@ -231,31 +167,75 @@ static bool has_proto(const dibs_claim *claim, dibs_proto proto)
     return false;
 }
 
-dibs_status enforce_put(struct enforce *enforce, const dibs_claim *claim, dibs_err *err)
+static void set_keys(struct entry *entry, uint64_t cookie, const dibs_claim *claim)
 {
-    uint64_t netns = 0;
-    struct entry *entry = NULL;
+    entry->n = 0;
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX; proto++)
+        if (has_proto(claim, proto))
+            entry->keys[entry->n++] = (struct ports_key){ .netns = cookie,
+                                                          .port = claim->port,
+                                                          .proto = (uint16_t) proto_row(proto)->ip_proto };
+}
 
-    enforce_drop(enforce, claim->id);
-    if (claim->hold != DIBS_HOLD_ENFORCE || claim->is_damaged || claim->node[0])
-        return DIBS_OK;
-    dibs_status s = find_cookie(enforce, claim->netns, &netns, err);
+static void drop_key(const struct enforce *e, const struct ports_key *key, uint64_t claim_id)
+{
+    /* Replacing and removing need no memory of the kernel's. */
+    (void) owners_replace(e->fds[HAND_OVER_CLAIMED], *key, claim_id, NULL, 0);
+}
+
+static void drop_keys(const struct enforce *e, const struct entry *entry, uint64_t claim_id)
+{
+    for (size_t i = 0; i < entry->n; i++)
+        drop_key(e, &entry->keys[i], claim_id);
+}
+
+/* Find or make what is known of the claim. One that changes keeps its keys: between dropping and writing them
+ * a stranger could bind the port. */
+static dibs_status find_entry(struct enforce *e, const dibs_claim *claim, struct entry **out, dibs_err *err)
+{
+    struct entry *known = (struct entry *) hash_table_first(&e->entries, claim->id);
+    struct entry next = { .netns = claim->netns };
+    uint64_t cookie = known ? known->keys[0].netns : 0;
+    dibs_status s = DIBS_OK;
+
+    if (!known || known->netns != claim->netns)
+        s = find_cookie(e, claim->netns, &cookie, err);
     if (s != DIBS_OK)
         return s;
-    entry = calloc(1, sizeof *entry);
-    if (!entry || !hash_table_add(&enforce->entries, &entry->item, claim->id)) {
-        free(entry);
-        return err_set(err, DIBS_FAILURE, "enforcing a claim: out of memory");
+    set_keys(&next, cookie, claim);
+    if (known && (known->n != next.n || memcmp(known->keys, next.keys, sizeof next.keys) != 0))
+        drop_keys(e, known, claim->id);
+    if (!known) {
+        known = calloc(1, sizeof *known);
+        if (!known || !hash_table_add(&e->entries, &known->item, claim->id)) {
+            free(known);
+            return err_set(err, DIBS_FAILURE, "enforcing a claim: out of memory");
+        }
     }
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK; proto++) {
-        if (!has_proto(claim, proto))
-            continue;
-        struct ports_key *key = &entry->keys[entry->n++];
-        *key = (struct ports_key){ .netns = netns,
-                                   .port = claim->port,
-                                   .proto = (uint16_t) proto_row(proto)->ip_proto };
-        s = put_proto(enforce, claim, proto, key, err);
+    known->netns = next.netns;
+    known->n = next.n;
+    memcpy(known->keys, next.keys, sizeof next.keys);
+    *out = known;
+    return DIBS_OK;
+}
+
+dibs_status enforce_put(struct enforce *enforce, const dibs_claim *claim, dibs_err *err)
+{
+    struct entry *entry = NULL;
+
+    if (claim->hold != DIBS_HOLD_ENFORCE || claim->is_damaged || claim->node[0]) {
+        enforce_drop(enforce, claim->id);
+        return DIBS_OK;
     }
+    dibs_status s = find_entry(enforce, claim, &entry, err);
+    if (s != DIBS_OK) {
+        enforce_drop(enforce, claim->id);
+        return s;
+    }
+    size_t i = 0;
+    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK; proto++)
+        if (has_proto(claim, proto))
+            s = put_proto(enforce, claim, proto, &entry->keys[i++], err);
     return s;
 }
 
@@ -265,8 +245,7 @@ void enforce_drop(struct enforce *enforce, uint64_t claim_id)
 
     if (!entry)
         return;
-    for (size_t i = 0; i < entry->n; i++)
-        drop_key(enforce, &entry->keys[i], claim_id);
+    drop_keys(enforce, entry, claim_id);
     hash_table_remove(&enforce->entries, &entry->item);
     free(entry);
 }
@@ -275,30 +254,27 @@ void enforce_sweep(struct enforce *enforce)
 {
     int fd = enforce->fds[HAND_OVER_CLAIMED];
     struct ports_key key;
-    struct ports_key next;
+    struct ports_key next = { 0 };
     struct ports_owner owner;
-    bool has_next = map_call(BPF_MAP_GET_NEXT_KEY, fd, NULL, &next) == 0;
+    bool has_next = owners_map_call(BPF_MAP_GET_NEXT_KEY, fd, NULL, &next) == 0;
 
     /* Get the next key before the current one may be removed. After a key that is gone the kernel begins
      * at the first, so the number of steps is bounded, too. */
     for (size_t i = 0; i < (size_t) PORTS_MAX * 2 && has_next; i++) {
         key = next;
-        has_next = map_call(BPF_MAP_GET_NEXT_KEY, fd, &key, &next) == 0;
-        if (map_call(BPF_MAP_LOOKUP_ELEM, fd, &key, &owner) == 0 &&
+        has_next = owners_map_call(BPF_MAP_GET_NEXT_KEY, fd, &key, &next) == 0;
+        if (owners_map_call(BPF_MAP_LOOKUP_ELEM, fd, &key, &owner) == 0 &&
             !hash_table_first(&enforce->entries, owner.claim))
             drop_key(enforce, &key, owner.claim);
     }
-}
-
-static void free_item(void *ctx, struct hash_table_item *item)
-{
-    hash_table_remove(ctx, item);
-    free(item);
+    enforce->is_putting_all = false;
+    forget_cookies(enforce);
 }
 
 void enforce_forget(struct enforce *enforce)
 {
     hash_table_each(&enforce->entries, free_item, &enforce->entries);
+    enforce->is_putting_all = true;
 }
 
 dibs_status enforce_isolate(struct enforce *enforce, const dibs_process *process, char *path, dibs_err *err)
@@ -321,7 +297,7 @@ static int attach(int cgroup, int program, enum bpf_attach_type type)
     attr.attach_bpf_fd = (uint32_t) program;
     attr.attach_type = type;
     attr.attach_flags = BPF_F_ALLOW_MULTI;
-    return bpf(BPF_PROG_ATTACH, &attr);
+    return owners_bpf(BPF_PROG_ATTACH, &attr);
 }
 
 dibs_status enforce_numbers(struct enforce *enforce, const dibs_process *process, struct numbers *numbers,
@@ -344,7 +320,7 @@ dibs_status enforce_numbers(struct enforce *enforce, const dibs_process *process
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (attach(fd, enforce->fds[HAND_OVER_AS + i], types[i]) != 0 && errno != EINVAL)
             return err_os(err, DIBS_UNAVAILABLE, errno, "attaching programs to a cgroup");
-    if (map_call(BPF_MAP_UPDATE_ELEM, enforce->fds[HAND_OVER_NUMBERS], &cgroup.id, numbers) != 0)
+    if (owners_map_call(BPF_MAP_UPDATE_ELEM, enforce->fds[HAND_OVER_NUMBERS], &cgroup.id, numbers) != 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "writing the numbers of a cgroup");
     return DIBS_OK;
 }
@@ -381,18 +357,46 @@ static dibs_status receive(struct enforce *e, int fd, dibs_err *err)
     return err_set(err, DIBS_UNAVAILABLE, "%s", n > 0 ? text : "dibs-bpf ended without an answer");
 }
 
+/* Lock the folder of pins, so that no second daemon replaces the state of one that runs. *has_other: one has
+ * it. Without pins there is nothing to lock. */
+static dibs_status lock_pins(struct enforce *e, bool is_persistent, bool *has_other, dibs_err *err)
+{
+    *has_other = false;
+    if (is_persistent && mkdir(HAND_OVER_PINS, 0700) != 0 && errno != EEXIST)
+        return err_os(err, DIBS_UNAVAILABLE, errno,
+                      "cannot make " HAND_OVER_PINS
+                      " (if no bpf file system is there: mount -t bpf bpf /sys/fs/bpf)");
+    e->pins = open(HAND_OVER_PINS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (e->pins >= 0 && flock(e->pins, LOCK_EX | LOCK_NB) == 0)
+        return DIBS_OK;
+    *has_other = e->pins >= 0 && errno == EWOULDBLOCK;
+    fd_auto(&e->pins);
+    e->pins = -1;
+    if (is_persistent)
+        return *has_other ? err_set(err, DIBS_TAKEN,
+                                    "another daemon with --enforce-persistent runs, and has " HAND_OVER_PINS)
+                          : err_os(err, DIBS_UNAVAILABLE, errno, "cannot lock " HAND_OVER_PINS);
+    return DIBS_OK;
+}
+
 static dibs_status run_loader(struct enforce *e, const struct enforce_options *options, char *cgroups,
                               dibs_err *err)
 {
     int ends[2] = { -1, -1 };
+    bool has_other = false;
+    dibs_status s = lock_pins(e, options->is_persistent, &has_other, err);
     char *argv[] = { (char[]){ "dibs-bpf" }, cgroups,
-                     options->is_persistent ? (char[]){ HAND_OVER_PINS } : NULL, NULL };
+                     has_other                ? (char[]){ HAND_OVER_IGNORE }
+                     : options->is_persistent ? (char[]){ HAND_OVER_PIN }
+                                              : (char[]){ HAND_OVER_UNPIN },
+                     NULL };
     char *no_environment[] = { NULL };
     posix_spawn_file_actions_t actions;
     pid_t pid = 0;
     int status = 0;
-    dibs_status s = DIBS_OK;
 
+    if (s != DIBS_OK)
+        return s;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "cannot make a socket");
     (void) posix_spawn_file_actions_init(&actions);
@@ -415,9 +419,12 @@ static dibs_status run_loader(struct enforce *e, const struct enforce_options *o
 static dibs_status exempt_us(const struct enforce *e, dibs_err *err)
 {
     uint32_t first = 0;
-    uint32_t pid = e->view->is_initial_pidns ? (uint32_t) getpid() : 0;
+    struct ports_exempt us = { 0 };
+    struct process_facts facts = { 0 };
 
-    if (map_call(BPF_MAP_UPDATE_ELEM, e->fds[HAND_OVER_EXEMPT], &first, &pid) != 0)
+    if (e->view->is_initial_pidns && process_identify(e->view, getpid(), &facts, NULL) == DIBS_OK)
+        us = (struct ports_exempt){ .pid = (uint32_t) getpid(), .start_ticks = facts.process.start_ticks };
+    if (owners_map_call(BPF_MAP_UPDATE_ELEM, e->fds[HAND_OVER_EXEMPT], &first, &us) != 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "writing a map of the kernel");
     return DIBS_OK;
 }
@@ -431,7 +438,9 @@ dibs_status enforce_open(const struct enforce_options *options, struct enforce *
         return err_set(err, DIBS_FAILURE, "enforcing claims: out of memory");
     for (size_t i = 0; i < HAND_OVER_FDS; i++)
         self->fds[i] = -1;
+    self->pins = -1;
     self->view = options->view;
+    self->is_putting_all = true; /* the daemon begins with it */
     dibs_status s = enforce_find_cgroups(cgroups, sizeof cgroups, err);
     if (s == DIBS_OK)
         s = run_loader(self, options, cgroups, err);
@@ -452,11 +461,12 @@ void enforce_close(struct enforce *enforce)
     if (!enforce)
         return;
     enforce_forget(enforce);
-    hash_table_each(&enforce->cookies, free_item, &enforce->cookies);
+    forget_cookies(enforce);
     hash_table_done(&enforce->entries);
     hash_table_done(&enforce->cookies);
     run_cgroups_close(enforce->cgroups);
     for (size_t i = 0; i < HAND_OVER_FDS; i++)
         fd_auto(&enforce->fds[i]);
+    fd_auto(&enforce->pins);
     free(enforce);
 }

@@ -2,7 +2,6 @@
 #include "hold/enforce_host.h"
 
 #include <linux/magic.h>
-#include <mntent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,23 +16,41 @@
 /* The first kernel in which a program can choose the error of a bind that it refuses. */
 enum { KERNEL_MAJOR = 5, KERNEL_MINOR = 18 };
 
-dibs_status enforce_find_cgroups(char *out, size_t size, dibs_err *err)
+/* Find the mount in a line of mountinfo. Its root must be that of our cgroup namespace ("/"), or the paths in
+ * /proc/PID/cgroup would lead elsewhere. */
+static bool read_mount(const char *line, char *root, char *out, size_t size)
 {
-    FILE *mounts = setmntent("/proc/self/mounts", "re");
-    char text[8192];
-    struct mntent mount;
+    char path[256];
+    const char *type = strstr(line, " - ");
     struct statfs there;
-    bool is_found = false;
 
     /* Another mount may hide one of the list: ask what is there. */
-    while (mounts && !is_found && getmntent_r(mounts, &mount, text, sizeof text))
-        is_found = strcmp(mount.mnt_type, "cgroup2") == 0 && statfs(mount.mnt_dir, &there) == 0 &&
-                   there.f_type == CGROUP2_SUPER_MAGIC &&
-                   (size_t) snprintf(out, size, "%s", mount.mnt_dir) < size;
+    return type && strncmp(type, " - cgroup2 ", 11) == 0 &&
+           sscanf(line, "%*d %*d %*s %255s %255s", root, path) == 2 && statfs(path, &there) == 0 &&
+           there.f_type == CGROUP2_SUPER_MAGIC && (size_t) snprintf(out, size, "%s", path) < size;
+}
+
+dibs_status enforce_find_cgroups(char *out, size_t size, dibs_err *err)
+{
+    FILE *mounts = fopen("/proc/self/mountinfo", "re");
+    char line[8192];
+    char root[256];
+    bool is_found = false;
+    bool is_other = false;
+
+    while (mounts && !is_found && fgets(line, sizeof line, mounts))
+        if (read_mount(line, root, out, size)) {
+            is_found = strcmp(root, "/") == 0;
+            is_other = true;
+        }
     if (mounts)
-        (void) endmntent(mounts);
+        (void) fclose(mounts);
     return is_found ? DIBS_OK
-                    : err_set(err, DIBS_UNAVAILABLE, "no cgroup v2 hierarchy is mounted on this host");
+           : is_other
+               ? err_set(err, DIBS_UNAVAILABLE,
+                         "the cgroup v2 hierarchy is mounted, but not the part that the daemon's cgroup "
+                         "namespace shows: mount it there, or use the host's namespace")
+               : err_set(err, DIBS_UNAVAILABLE, "no cgroup v2 hierarchy is mounted on this host");
 }
 
 static bool is_older_kernel(const char *release)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/hash_table.h"
 #include "base/text.h"
@@ -24,6 +25,7 @@
 enum {
     LEVEL_MAX = 32,          /* depth of the hierarchy that is searched; real ones have about ten */
     DIRECTORIES_MAX = 65536, /* cgroups that the search looks at */
+    EMPTY_MS = 60000,        /* how long a cgroup waits for its process, which is moved within milliseconds */
 };
 
 #define NAME_FORMAT "dibs-run.%" PRId32 ".%" PRIu64 /* pid and start time of its first process */
@@ -31,6 +33,7 @@ enum {
 struct cgroup {
     struct hash_table_item item; /* first; key: the pid */
     uint64_t start_ticks;
+    int64_t made_ms;
     struct run_cgroup is;
     char path[]; /* below the root, with a slash in front */
 };
@@ -75,7 +78,8 @@ static struct cgroup *find(const struct run_cgroups *c, int32_t pid, uint64_t st
     return (struct cgroup *) item;
 }
 
-/* Remember an existing cgroup. */
+/* Remember an existing cgroup. One that another user has made counts for nothing, whatever its name says: in
+ * a subtree that is theirs users make cgroups as they like, and put their processes into these. */
 static dibs_status add(struct run_cgroups *c, const char *path, int32_t pid, uint64_t start_ticks,
                        dibs_err *err)
 {
@@ -86,12 +90,15 @@ static dibs_status add(struct run_cgroups *c, const char *path, int32_t pid, uin
         return err_set(err, DIBS_UNAVAILABLE, "there are %d cgroups of commands already", RUN_CGROUPS_MAX);
     if (fstatat(c->root_fd, path + 1, &st, 0) != 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "looking at the cgroup %s", path);
+    if (st.st_uid != geteuid())
+        return err_set(err, DIBS_UNAVAILABLE, "another user has made the cgroup %s", path);
     cgroup = calloc(1, sizeof *cgroup + strlen(path) + 1);
     if (!cgroup || !hash_table_add(&c->all, &cgroup->item, (uint64_t) pid)) {
         free(cgroup);
         return err_set(err, DIBS_FAILURE, "making a cgroup: out of memory");
     }
     cgroup->start_ticks = start_ticks;
+    cgroup->made_ms = clock_monotonic_ms();
     cgroup->is.id = st.st_ino; /* of cgroup v2 the inode is the number that the kernel's programs see */
     for (const char *p = path; *p; p++)
         cgroup->is.level += *p == '/';
@@ -162,7 +169,8 @@ int run_cgroup_open(const struct run_cgroups *cgroups, const dibs_process *proce
 }
 
 /* A cgroup with a process, or with a cgroup of its command's own, cannot be removed. One that was made for a
- * process which is not there yet can: so only when that process has ended. */
+ * process which is not there yet can: so only when that process has ended, or had time enough. (Its pid can
+ * be that of another one by now.) */
 static void clean_one(void *ctx, struct hash_table_item *item)
 {
     struct run_cgroups *c = ctx;
@@ -170,7 +178,7 @@ static void clean_one(void *ctx, struct hash_table_item *item)
     char name[32];
 
     (void) snprintf(name, sizeof name, "/proc/%" PRIu64, cgroup->item.hash);
-    if (access(name, F_OK) == 0)
+    if (clock_monotonic_ms() < cgroup->made_ms + EMPTY_MS && access(name, F_OK) == 0)
         return;
     if (unlinkat(c->root_fd, cgroup->path + 1, AT_REMOVEDIR) != 0 && errno != ENOENT)
         return;

@@ -241,3 +241,159 @@ is_gone() { [ ! -e "$CGROUPS$1" ]; }
     dibs run --listen web -- python3 "$DIBS_TEST_SUPPORT/activated.py" >"$T/out"
     grep -q "^web tcp listening" "$T/out"
 }
+
+@test "a user's own cgroup does not become that of a command by its name" {
+    CGROUPS=$(findmnt -nt cgroup2 -o TARGET | head -n 1)
+    own=$CGROUPS/dibs-test.$$
+    enforcing
+    start_sleeper
+    port=$(dibs claim --pid "$STARTED")
+    name=dibs-run.$STARTED.$(cut -d ' ' -f 22 "/proc/$STARTED/stat")
+    mkdir "$own"
+    chown 65534 "$own"
+    as_user 65534 mkdir "$own/$name"
+    serve_stop KILL
+    rm -f "$SOCKET" "$ADMIN"
+    enforcing
+    # shellcheck disable=SC2016 # for the shell there
+    got=$(sh -c 'echo $$ >"$1/cgroup.procs" && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$2" "$3" addr' \
+        sh "$own/$name" "$PUBLIC/bind_once.py" "$port")
+    rmdir "$own/$name" "$own"
+    [ "$got" = EADDRINUSE ]
+}
+
+@test "no moment is left in which a lease that is renewed is not enforced" {
+    enforcing
+    port=$(dibs claim lease --ttl 5m)
+    one=$(dibs claim one --ttl 5m --port 23700 --address 127.0.0.1)
+    dibs claim two --ttl 5m --port "$one" --address 127.0.0.2
+    # shellcheck disable=SC2016 # for the interpreter
+    thief='import socket, sys, time
+end, taken = time.time() + 3, 0
+while time.time() < end:
+    for address, port in (("", int(sys.argv[1])), ("127.0.0.1", int(sys.argv[2])), ("127.0.0.2", int(sys.argv[2]))):
+        with socket.socket() as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                s.bind((address, port))
+                taken += 1
+            except OSError:
+                pass
+print(taken)'
+    as_user 65534 /usr/bin/python3 -c "$thief" "$port" "$one" >"$T/taken" 3>&- &
+    pid=$!
+    while kill -0 "$pid" 2>/dev/null; do dibs renew lease --ttl 5m && dibs renew one --ttl 5m; done >/dev/null
+    wait "$pid"
+    [ "$(cat "$T/taken")" = 0 ] || { echo "taken $(cat "$T/taken") times"; false; }
+}
+
+@test "a network namespace with the inode of one that has ended is another one" {
+    enforcing
+    # The kernel gives the inode to the next namespace, unless another process of the host is faster.
+    for _ in 1 2 3; do
+        # shellcheck disable=SC2016 # for the shell there
+        [ "$(unshare --net sh -c 'ip link set lo up
+            sleep 60 3>&- &
+            port=$("$0/dibs" claim --pid $!)
+            "$0/bind_once.py" "$port"
+            "$0/dibs" release "$port" >"$1"
+            kill $!' "$PUBLIC" "$T/out")" = EADDRINUSE ]
+    done
+}
+
+@test "many claims of one port on different addresses are enforced, and descendants of any depth are the holder's" {
+    enforcing
+    start_sleeper
+    for i in $(seq 12); do dibs claim --pid "$STARTED" --port 23800 --address "127.0.1.$i"; done
+    for i in 1 8 9 12; do bound EADDRINUSE 23800 "127.0.1.$i" addr; done
+    bound EADDRINUSE 23800 0.0.0.0 addr
+    bound ok 23800 127.0.1.13
+    dibs release --all --every-project
+    bound ok 23800
+    # shellcheck disable=SC2016,SC2089,SC2090 # for the shell there
+    nested='[ "$1" -eq 0 ] && exec "$PUBLIC/bind_once.py" "$port"; sh -c "$nested" sh $(($1 - 1)); exit'
+    # shellcheck disable=SC2090
+    export PUBLIC nested
+    # shellcheck disable=SC2016 # for the shell there
+    [ "$(sh -c 'export port=$("$PUBLIC/dibs" claim --pid $$); sh -c "$nested" sh 50; exit')" = ok ]
+}
+
+@test "of two daemons with --enforce-persistent the second does not start, and one with --enforce leaves the first alone" {
+    [ "$(stat -fc %T /sys/fs/bpf)" = bpf_fs ] || { mount -t bpf bpf /sys/fs/bpf && : >"$T/mounted"; }
+    serve_start --enforce-persistent
+    export DIBS_SOCKET=$SOCKET
+    start_sleeper
+    port=$(dibs claim --pid "$STARTED")
+    bound EADDRINUSE "$port"
+    run env DIBS_LEDGER="sqlite:$T/second.db" DIBS_SOCKET=none timeout 20 "$DIBS" serve --enforce-persistent --socket "$T/second"
+    [ "$status" -eq 3 ]
+    [[ $output = *"another daemon with --enforce-persistent runs"* ]]
+    DIBS_LEDGER="sqlite:$T/second.db" DIBS_SOCKET=none start "$DIBS" serve --enforce --socket "$T/second" 2>>"$T/serve.log"
+    wait_until 10 curl -sf --unix-socket "$T/second" http://dibs/readyz
+    bound EADDRINUSE "$port"
+    serve_stop KILL
+    bound EADDRINUSE "$port"
+    # Another process that gets the daemon's number has none of its rights.
+    # shellcheck disable=SC2016 # for the interpreter
+    got=$(/usr/bin/python3 -c 'import ctypes, os, sys
+SYS_clone3, SIGCHLD = 435, 17
+wanted = (ctypes.c_int * 1)(int(sys.argv[1]))
+args = (ctypes.c_uint64 * 10)(0, 0, 0, 0, SIGCHLD, 0, 0, 0, ctypes.addressof(wanted), 1) # the last two: set_tid
+pid = ctypes.CDLL(None, use_errno=True).syscall(SYS_clone3, args, ctypes.sizeof(args))
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:4])
+os.waitpid(pid, 0) if pid > 0 else print(os.strerror(ctypes.get_errno()))' "$DAEMON" "$PUBLIC/bind_once.py" "$port")
+    [ "$got" = EADDRINUSE ]
+    end_process "$STARTED"
+    rm -f "$SOCKET" "$ADMIN"
+    enforcing # ends what is pinned
+    serve_stop
+    [ ! -e /sys/fs/bpf/dibs/bind4 ]
+}
+
+# nested COMMAND: what bash does in a cgroup namespace of its own, two levels below the root, with a daemon that
+# enforces claims, if it starts.
+nested() {
+    local inner=$CGROUPS/dibs-test.$$/inner
+    mkdir -p "$inner"
+    # shellcheck disable=SC2016 # for the shell there
+    run sh -c 'echo $$ >"$1/cgroup.procs"; exec unshare --cgroup --mount bash -c "$2"' sh "$inner" "$1
+        export DIBS_SOCKET='$T/inner.sock'
+        DIBS_SOCKET=none '$DIBS' serve --enforce --socket '$T/inner.sock' 3>&- &
+        for i in {1..400}; do curl -sf --unix-socket '$T/inner.sock' http://dibs/readyz && break; kill -0 \$! || exit; sleep 0.05; done
+        '$DIBS' run -p web -- sh -c '( ( sleep 0.3; $PUBLIC/bind_once.py \$PORT ) & ); sleep 1'
+        kill \$!
+        wait \$!"
+    wait_until 10 find "${inner%/*}" -depth -type d -exec rmdir {} + # with what the daemon had no time to remove
+}
+
+@test "in a cgroup namespace of its own the daemon knows the cgroups of commands, or says that it cannot" {
+    CGROUPS=$(findmnt -nt cgroup2 -o TARGET | head -n 1)
+    nested "umount -l '$CGROUPS' && mount -t cgroup2 cgroup2 '$CGROUPS'"
+    [[ $'\n'$output$'\n' = *$'\nok\n'* ]] || { echo "$output"; false; }
+    nested true
+    [[ $output = *"not the part that the daemon's cgroup namespace shows"* ]] || { echo "$output"; false; }
+}
+
+@test "numbers of an ordinary user are not those of a process that could gain rights" {
+    enforcing
+    # shellcheck disable=SC2016 # for the shell there
+    run unshare --net sh -c 'ip link set lo up; exec setpriv --reuid=65534 --regid=65534 --clear-groups \
+        timeout 60 /usr/bin/python3 -c "$(cat "$1")" "$2"' sh "$BATS_TEST_DIRNAME/numbers_rights.py" "$SOCKET"
+    [ "$output" = "real
+replaced" ] || { echo "$output"; false; }
+    # One of a setuid program is not root's.
+    cp /usr/bin/sleep "$PUBLIC/setuid"
+    chmod 4755 "$PUBLIC/setuid"
+    run as_user 65534 /usr/bin/python3 -c 'import http.client, json, socket, subprocess, sys
+child = subprocess.Popen([sys.argv[2], "60"])
+connection = http.client.HTTPConnection("dibs")
+connection.sock = socket.socket(socket.AF_UNIX)
+connection.sock.connect(sys.argv[1])
+number = {"proto": "tcp", "inside": 389, "outside": 24389, "own": False}
+connection.request("POST", "/v1/numbers", json.dumps({"pid": child.pid, "numbers": [number]}),
+                   {"Content-Type": "application/json"})
+print(connection.getresponse().status)
+child.terminate()' "$SOCKET" "$PUBLIC/setuid"
+    [ "${lines[0]}" = 403 ] || { echo "$output"; false; }
+}

@@ -15,9 +15,12 @@
 _Static_assert((int) NUMBERS_MAX == (int) DIBS_NUMBERS_MAX, "the kernel's programs know as many numbers");
 _Static_assert((int) NUMBERS_ADDRESSES_MAX == (int) WIRE_ADDRESSES_MAX, "and as many addresses");
 
-static void fill(const struct wire_numbers *asked, uint64_t netns, struct numbers *out)
+static void fill(const struct wire_numbers *asked, const struct call *caller, struct numbers *out)
 {
-    *out = (struct numbers){ .netns = netns, .n = asked->n, .n_addresses = asked->n_addresses };
+    *out = (struct numbers){ .netns = caller->netns,
+                             .is_users = caller->uid != 0,
+                             .n = (uint16_t) asked->n,
+                             .n_addresses = (uint16_t) asked->n_addresses };
     for (uint32_t i = 0; i < asked->n; i++)
         out->number[i] = (struct number){ .inside = asked->number[i].inside,
                                           .outside = asked->number[i].outside,
@@ -42,7 +45,7 @@ dibs_status api_numbers(struct api_request *request, dibs *handle, dibs_err *err
         s = caller_translate(&request->api->view, request->caller, DIBS_HELD_BY_PROCESS, &asked->pid, err);
     if (s != DIBS_OK)
         return s;
-    fill(asked, request->caller->call.netns, numbers);
+    fill(asked, &request->caller->call, numbers);
     s = engine_number(engine, request->caller->peer.pid, asked->pid, numbers, cgroup, err);
     if (s != DIBS_OK)
         return s;

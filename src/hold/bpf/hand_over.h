@@ -34,4 +34,8 @@ enum { HAND_OVER_FDS = HAND_OVER_AS HAND_OVER_AS_MAP(HAND_OVER_ONE) };
 
 /* Where attachments outlive the daemon (dibs serve --enforce-persistent). */
 #define HAND_OVER_PINS "/sys/fs/bpf/dibs"
+/* What dibs-bpf does there. */
+#define HAND_OVER_PIN "pin"       /* pin, and continue with the pins that are there */
+#define HAND_OVER_UNPIN "unpin"   /* end what is pinned there */
+#define HAND_OVER_IGNORE "ignore" /* nothing: they are those of another daemon that runs */
 #endif

@@ -3,8 +3,8 @@
  * so that the daemon itself carries no libbpf. The attachments live as long as the daemon's descriptors, or
  * as long as their pins.
  *
- * usage: dibs-bpf CGROUP [PINS]      CGROUP: root of the cgroup v2 hierarchy; PINS: a folder on a bpf file
- * system; file descriptor 3 is a socket to the daemon */
+ * usage: dibs-bpf CGROUP pin|unpin|ignore      CGROUP: root of the cgroup v2 hierarchy; pin...: what to do
+ * with pins; file descriptor 3 is a socket to the daemon */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -69,34 +68,35 @@ static int reply(const int *fds, const char *fmt, ...)
     return is_sent && fds ? 0 : 1;
 }
 
-static void pin_path(char *out, size_t size, const char *folder, const char *name)
+enum pinning { PIN, UNPIN, IGNORE };
+
+static void pin_path(char *out, size_t size, const char *name)
 {
-    (void) snprintf(out, size, "%s/%s", folder, name);
+    (void) snprintf(out, size, "%s/%s", HAND_OVER_PINS, name);
 }
 
 /* Attach a program. With pins an earlier attachment is replaced in one step, so that no bind passes between;
  * without, one that an earlier daemon has pinned ends after ours exists. */
-static struct bpf_link *attach(struct bpf_program *program, int cgroup, const char *pins, bool is_pinned)
+static struct bpf_link *attach(struct bpf_program *program, int cgroup, enum pinning pinning)
 {
     char path[256];
-    struct bpf_link *was = NULL;
 
-    pin_path(path, sizeof path, pins, bpf_program__name(program));
-    was = bpf_link__open(path);
-    if (was && is_pinned && bpf_link__update_program(was, program) == 0)
+    pin_path(path, sizeof path, bpf_program__name(program));
+    struct bpf_link *was = pinning == IGNORE ? NULL : bpf_link__open(path);
+    if (was && pinning == PIN && bpf_link__update_program(was, program) == 0)
         return was;
     struct bpf_link *link = bpf_program__attach_cgroup(program, cgroup);
     if (was)
         (void) unlink(path);
     if (was && bpf_link__destroy(was) != 0)
         return NULL;
-    if (link && is_pinned && bpf_link__pin(link, path) != 0)
+    if (link && pinning == PIN && bpf_link__pin(link, path) != 0)
         return NULL;
     return link;
 }
 
 /* Load the programs. A pinned map of another version is replaced. */
-static struct ports_bpf *load(const char *pins, bool is_pinned)
+static struct ports_bpf *load(enum pinning pinning)
 {
     for (int attempt = 0; attempt < 2; attempt++) {
         struct ports_bpf *ports = ports_bpf__open();
@@ -104,10 +104,10 @@ static struct ports_bpf *load(const char *pins, bool is_pinned)
 
         if (!ports)
             return NULL;
-        pin_path(path, sizeof path, pins, "claimed");
-        if (attempt > 0 || !is_pinned)
+        pin_path(path, sizeof path, "claimed");
+        if (pinning == UNPIN || (pinning == PIN && attempt > 0))
             (void) unlink(path);
-        if (is_pinned && bpf_map__set_pin_path(ports->maps.claimed, path) != 0)
+        if (pinning == PIN && bpf_map__set_pin_path(ports->maps.claimed, path) != 0)
             return NULL;
         if (ports_bpf__load(ports) == 0)
             return ports;
@@ -139,30 +139,28 @@ static int reply_refused(void)
 
 int main(int argc, char **argv)
 {
-    bool is_pinned = argc == 3;
-    const char *pins = is_pinned ? argv[2] : HAND_OVER_PINS;
     int fds[HAND_OVER_FDS] = { 0 };
 
-    if (argc < 2 || argc > 3) {
+    if (argc != 3) {
         (void) fprintf(stderr, "dibs-bpf: the daemon starts this program (dibs serve --enforce)\n");
         return 2;
     }
+    enum pinning pinning = strcmp(argv[2], HAND_OVER_PIN) == 0     ? PIN
+                           : strcmp(argv[2], HAND_OVER_UNPIN) == 0 ? UNPIN
+                                                                   : IGNORE;
     libbpf_set_print(keep_warning);
     int cgroup = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (cgroup < 0)
         return reply(NULL, "cannot open the cgroup %s: %s", argv[1], strerror(errno));
-    if (is_pinned && mkdir(pins, 0700) != 0 && errno != EEXIST)
-        return reply(NULL, "cannot make %s: %s; if no bpf file system is there: mount -t bpf bpf /sys/fs/bpf",
-                     pins, strerror(errno));
-    struct ports_bpf *ports = load(pins, is_pinned);
+    struct ports_bpf *ports = load(pinning);
     if (!ports)
         return reply_refused();
     if (!load_numbers(fds))
         return reply_refused();
     fds[HAND_OVER_CLAIMED] = bpf_map__fd(ports->maps.claimed);
     fds[HAND_OVER_EXEMPT] = bpf_map__fd(ports->maps.exempt);
-    ports->links.bind4 = attach(ports->progs.bind4, cgroup, pins, is_pinned);
-    ports->links.bind6 = ports->links.bind4 ? attach(ports->progs.bind6, cgroup, pins, is_pinned) : NULL;
+    ports->links.bind4 = attach(ports->progs.bind4, cgroup, pinning);
+    ports->links.bind6 = ports->links.bind4 ? attach(ports->progs.bind6, cgroup, pinning) : NULL;
     if (!ports->links.bind6)
         return reply(NULL, "cannot attach the programs to the cgroup %s: %s", argv[1], strerror(errno));
     fds[HAND_OVER_BIND4] = bpf_link__fd(ports->links.bind4);

@@ -5,6 +5,7 @@
  * recvmsg do the reverse. Connections to other hosts are left alone. */
 #include <linux/bpf.h>
 
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
@@ -16,7 +17,13 @@ enum {
     IN_USE = 98, /* EADDRINUSE */
     ALLOW = 1,
     REFUSE = 0,
+    NO_NEW_PRIVS = 1, /* bit 0 of task_struct.atomic_flags */
 };
+
+/* The member of the kernel's structure that is read; libbpf finds its offset in the running kernel. */
+struct task_struct {
+    unsigned long atomic_flags;
+} __attribute__((preserve_access_index));
 
 /* One element for each cgroup that the programs are attached to. */
 struct {
@@ -25,11 +32,21 @@ struct {
     __type(value, struct numbers);
 } numbers SEC(".maps");
 
+/* The daemon has looked at one process; others of its cgroup can be without PR_SET_NO_NEW_PRIVS. */
+static __always_inline int could_gain_rights(void)
+{
+    const struct task_struct *task = (void *) bpf_get_current_task();
+
+    return !(BPF_CORE_READ(task, atomic_flags) & NO_NEW_PRIVS);
+}
+
 static __always_inline const struct numbers *numbers_of(struct bpf_sock_addr *ctx)
 {
     const struct numbers *all = bpf_get_local_storage(&numbers, 0);
 
-    return all->n > 0 && all->netns == bpf_get_netns_cookie(ctx) ? all : 0;
+    if (all->n == 0 || all->netns != bpf_get_netns_cookie(ctx))
+        return 0;
+    return all->is_users && could_gain_rights() ? 0 : all;
 }
 
 /* What a loop over the numbers or the addresses looks for. The loops are the kernel's (Linux 5.17), which

@@ -20,8 +20,9 @@ struct number {
 
 struct numbers {
     __u64 netns; /* SO_NETNS_COOKIE: sockets of other network namespaces are left alone */
-    __u32 n;
-    __u32 n_addresses;
+    __u16 n;
+    __u16 n_addresses;
+    __u32 is_users; /* an ordinary user's: processes that could gain rights have the real numbers */
     struct number number[NUMBERS_MAX];
     /* The host's addresses beside loopback; network byte order, IPv4 is mapped into IPv6. */
     __u32 address[NUMBERS_ADDRESSES_MAX][4];

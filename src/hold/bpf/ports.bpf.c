@@ -55,7 +55,7 @@ struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
-    __type(value, __u32);
+    __type(value, struct ports_exempt);
 } exempt SEC(".maps");
 
 struct wanted {
@@ -80,15 +80,61 @@ static __always_inline int overlaps(const struct ports_owner *owner, const struc
     return want->any & (is_ip4 ? PORTS_ANY4 : PORTS_ANY6);
 }
 
-static __always_inline int is_descendant(const struct ports_owner *owner)
+static __always_inline struct task_struct *current_process(void)
 {
     struct task_struct *task = (void *) bpf_get_current_task();
 
-    task = BPF_CORE_READ(task, group_leader);
-    for (int i = 0; i < PORTS_ANCESTORS_MAX && task; i++) {
-        if ((__u32) BPF_CORE_READ(task, tgid) == owner->pid)
-            return BPF_CORE_READ(task, start_boottime) / NS_IN_TICK == owner->start_ticks;
-        task = BPF_CORE_READ(task, real_parent, group_leader);
+    return BPF_CORE_READ(task, group_leader);
+}
+
+static __always_inline __u64 start_ticks_of(struct task_struct *process)
+{
+    return BPF_CORE_READ(process, start_boottime) / NS_IN_TICK;
+}
+
+/* The search for an ancestor. This loop, and that over the owners of a port, are the kernel's (Linux 5.17),
+ * which need not be unrolled to be proven. */
+struct climb {
+    struct task_struct *process;
+    __u64 start_ticks;
+    __u32 pid;
+    __u32 is_found;
+};
+
+static long look_at_process(__u32 i, void *ctx)
+{
+    struct climb *climb = ctx;
+    struct task_struct *process = climb->process;
+    __u32 pid = BPF_CORE_READ(process, tgid);
+
+    (void) i;
+    if (pid == climb->pid) {
+        climb->is_found = start_ticks_of(process) == climb->start_ticks;
+        return 1;
+    }
+    climb->process = BPF_CORE_READ(process, real_parent, group_leader);
+    return pid <= 1 || !climb->process;
+}
+
+static __always_inline int is_descendant(const struct ports_owner *owner)
+{
+    struct climb climb = { .process = current_process(),
+                           .pid = owner->pid,
+                           .start_ticks = owner->start_ticks };
+
+    bpf_loop(PORTS_ANCESTORS_MAX, look_at_process, &climb, 0);
+    return climb.is_found;
+}
+
+static __always_inline int is_in_cgroup(const struct ports_owner *owner)
+{
+    for (int i = 0; i < PORTS_NESTING_MAX; i++) {
+        __u64 id = bpf_get_current_ancestor_cgroup_id(owner->level + i);
+
+        if (id == owner->cgroup)
+            return 1;
+        if (id == 0)
+            break;
     }
     return 0;
 }
@@ -97,10 +143,7 @@ static __always_inline int may_bind(const struct ports_owner *owner)
 {
     switch (owner->kind) {
     case PORTS_OWNER_UID: return (__u32) bpf_get_current_uid_gid() == owner->uid;
-    case PORTS_OWNER_TREE:
-        if (owner->cgroup && bpf_get_current_ancestor_cgroup_id(owner->level) == owner->cgroup)
-            return 1;
-        return is_descendant(owner);
+    case PORTS_OWNER_TREE: return (owner->cgroup && is_in_cgroup(owner)) || is_descendant(owner);
     default: return 1;
     }
 }
@@ -108,36 +151,51 @@ static __always_inline int may_bind(const struct ports_owner *owner)
 static __always_inline int is_daemon(void)
 {
     __u32 first = 0;
-    const __u32 *daemon = bpf_map_lookup_elem(&exempt, &first);
+    const struct ports_exempt *daemon = bpf_map_lookup_elem(&exempt, &first);
 
-    return daemon && *daemon == bpf_get_current_pid_tgid() >> 32;
+    return daemon && daemon->pid == bpf_get_current_pid_tgid() >> 32 &&
+           daemon->start_ticks == start_ticks_of(current_process());
+}
+
+/* The search for an owner that refuses a bind. */
+struct search {
+    struct ports_key key;
+    struct wanted want;
+    __u32 is_refused;
+};
+
+static long look_at_owner(__u32 i, void *ctx)
+{
+    struct search *search = ctx;
+
+    search->key.index = i + 1;
+    const struct ports_owner *owner = bpf_map_lookup_elem(&claimed, &search->key);
+    if (!owner)
+        return 1;
+    search->is_refused = overlaps(owner, &search->want) && !may_bind(owner);
+    return search->is_refused;
 }
 
 static __always_inline int decide(struct bpf_sock_addr *ctx, const struct wanted *want)
 {
     __u32 protocol = ctx->protocol;
-    struct ports_key key = { .netns = bpf_get_netns_cookie(ctx),
-                             .port = bpf_ntohs((__u16) ctx->user_port),
-                             .proto = protocol == MPTCP ? TCP : protocol };
+    struct search search = { .key = { .netns = bpf_get_netns_cookie(ctx),
+                                      .port = bpf_ntohs((__u16) ctx->user_port),
+                                      .proto = protocol == MPTCP ? TCP : protocol } };
 
-    if (key.port == 0)
+    if (search.key.port == 0)
         return ALLOW;
-    __u32 n = 1;
-    for (__u32 i = 0; i < PORTS_OWNERS_MAX; i++) {
-        if (i >= n)
-            break;
-        key.index = i;
-        const struct ports_owner *owner = bpf_map_lookup_elem(&claimed, &key);
-        if (!owner)
-            break;
-        if (i == 0)
-            n = owner->n;
-        if (overlaps(owner, want) && !may_bind(owner) && !is_daemon()) {
-            bpf_set_retval(-IN_USE);
-            return REFUSE;
-        }
-    }
-    return ALLOW;
+    const struct ports_owner *first = bpf_map_lookup_elem(&claimed, &search.key);
+    if (!first)
+        return ALLOW;
+    search.want = *want;
+    search.is_refused = overlaps(first, want) && !may_bind(first);
+    if (!search.is_refused && first->n > 1)
+        bpf_loop(first->n - 1, look_at_owner, &search, 0);
+    if (!search.is_refused || is_daemon())
+        return ALLOW;
+    bpf_set_retval(-IN_USE);
+    return REFUSE;
 }
 
 SEC("cgroup/bind4")

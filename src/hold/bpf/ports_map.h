@@ -5,12 +5,16 @@
 #include <linux/types.h>
 
 enum {
-    PORTS_OWNERS_MAX = 8, /* claims of one port and protocol that differ in their address */
+    /* Claims of one port and protocol that differ in their address: some addresses of 127.0.0.0/8 for each of
+     * a user's work trees. */
+    PORTS_OWNERS_MAX = 256,
     /* Owners in the kernel's map: every port of one network namespace in both protocols. */
     PORTS_MAX = 2 * 65536,
-    /* Ancestors of a process that are compared with a claim's holder. Shells and build tools rarely nest
-     * deeper, and the kernel's verifier wants a bound. */
-    PORTS_ANCESTORS_MAX = 32,
+    /* Ancestors of a process that are compared with a claim's holder. The loop ends at process 1; a bound is
+     * what a bind may cost. */
+    PORTS_ANCESTORS_MAX = 1024,
+    /* Depth of the cgroup namespace of a daemon in a container below the host's root. */
+    PORTS_NESTING_MAX = 16,
 };
 
 struct ports_key {
@@ -41,9 +45,17 @@ struct ports_owner {
     __u32 uid;
     __u8 kind;  /* enum ports_owner_kind */
     __u8 any;   /* PORTS_ANY4, PORTS_ANY6; 0: `address` alone */
-    __u8 level; /* depth of `cgroup` */
-    __u8 n;     /* of index 0: how many owners the port has */
-    __u32 unused;
+    __u8 level; /* depth of `cgroup`, at least: in a container it is that below the container's root */
+    __u8 unused1;
+    __u16 n; /* of index 0: how many owners the port has */
+    __u16 unused2;
     __u32 address[4]; /* network byte order; IPv4 is mapped into IPv6 */
+};
+
+/* A process that may bind every port: the daemon. When it has ended, another process may get its number. */
+struct ports_exempt {
+    __u64 start_ticks;
+    __u32 pid; /* in the initial pid namespace; 0: none */
+    __u32 unused;
 };
 #endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIBS_HOLD_OWNERS_H
+#define DIBS_HOLD_OWNERS_H
+/* The kernel's map of claimed ports (hold/bpf/ports_map.h): the owners of each port. Several calls change an
+ * entry, while the kernel's programs read it: at no moment does an owner miss that was there before and
+ * stays.
+ */
+#include <linux/bpf.h>
+#include <stdint.h>
+
+#include "hold/bpf/ports_map.h"
+
+/* Debian's C library has no function for the system call bpf, and libbpf is not linked into the daemon. */
+int owners_bpf(enum bpf_cmd command, union bpf_attr *attr);
+/* A call about one element of a map; `value` of BPF_MAP_GET_NEXT_KEY is the next key. */
+int owners_map_call(enum bpf_cmd command, int fd, const void *key, const void *value);
+
+/* Replace the claim's owners of the port by these `n` (0: remove them). -1 with errno; ENOSPC: the port has
+ * PORTS_OWNERS_MAX already. key->index is ignored. */
+int owners_replace(int fd, struct ports_key key, uint64_t claim_id, const struct ports_owner *with,
+                   uint32_t n);
+#endif
