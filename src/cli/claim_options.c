@@ -61,8 +61,7 @@ static dibs_status mode_from(const struct cli *cli, dibs_request *out, dibs_err 
     return s || !given ? s : dibs_port_parse(cli_value(cli, given), &out->port, err);
 }
 
-/* Read --hold. Only a process that goes on, or the daemon, can hold a port. */
-static dibs_status hold_from(const struct cli *cli, dibs_hold *out, dibs_err *err)
+dibs_status cli_hold_from(const struct cli *cli, dibs_hold *out, dibs_err *err)
 {
     const char *text = cli_value(cli, "hold");
     unsigned hold = DIBS_HOLD_AUTO;
@@ -99,7 +98,7 @@ dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_rang
     if (!s)
         s = cli_bindings_from(cli, out->bindings, &out->n_bindings, err);
     if (!s)
-        s = hold_from(cli, &out->hold, err);
+        s = cli_hold_from(cli, &out->hold, err);
     if (s || !place)
         return s;
     if (place == places[1]) {

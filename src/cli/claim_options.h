@@ -39,6 +39,8 @@ void cli_claim_json(struct cli *cli, const dibs_claim *claim);
 /* Read port, pool or ranges, and bindings; the rest of *out stays. `ranges` is storage. */
 dibs_status cli_request_from(const struct cli *cli, dibs_request *out, dibs_ranges *ranges, dibs_err *err);
 
+/* Read --hold; *out AUTO: it was not given. INVALID: `fd` for a command that runs no program. */
+dibs_status cli_hold_from(const struct cli *cli, dibs_hold *out, dibs_err *err);
 /* Check that this command may ask for that level: FAILURE without a daemon that keeps a guard. The handle
  * must be open. */
 dibs_status cli_check_hold(const struct cli *cli, dibs_hold hold, dibs_err *err);

@@ -99,3 +99,21 @@ YAML
     [[ $out = *hold*"ports of tcp and udp can have guards"* ]]
     [[ $out = *"--confine"* || $out = *Landlock* ]]
 }
+
+@test "--hold of a role is for its own ports" {
+    cat >dibs.yaml <<'YAML'
+group: shop
+roles:
+  db: { ports: [ sql ] }
+  web: { ports: [ http ], references: [ { env: DB, from: db.sql } ] }
+YAML
+    # shellcheck disable=SC2016 # the inner shell's words
+    ok run --hold guard web -- sh -c 'python3 "$0" 127.0.0.1 $HTTP_PORT; python3 "$0" 127.0.0.1 $DB' "$BIND"
+    [ "$out" = "EADDRINUSE
+bound" ]
+    ok run --hold fd web -- python3 "${BIND%/*}/activated.py"
+    [[ $out = "http tcp listening "* ]]
+    refused 2 run --hold fd --all
+    refused 2 run --hold strong web -- true
+    refused 2 run --listen http web -- true
+}

@@ -267,6 +267,8 @@ dibs_status run_all(struct cli *cli, char *const *typed, size_t n_typed, dibs_er
         s = find_parts(&all, typed, n_typed, err);
     if (!s)
         s = pods_plan(&all.pods, &all.claims, err);
+    if (!s && cli_has(cli, "hold") && strcmp(cli_value(cli, "hold"), "fd") == 0)
+        s = err_set(err, DIBS_INVALID, "run: --hold fd is for one command; run each role alone");
     if (!s)
         s = pods_begin_as(cli, all.pods.all, all.pods.n, &is_first, err);
     return s || is_first ? s : run_processes(&all, err);

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/text.h"
+#include "cli/claim_options.h"
 #include "cli/run/pod.h"
 
 #include "base/banned.h"
@@ -77,7 +78,7 @@ void pod_ports(const struct pod *pod, const struct launch_claims *claims, uint16
 }
 
 /* Return the request for its i-th need. */
-static dibs_request request_for(const struct pod *pod, size_t i)
+static dibs_request request_for(const struct pod *pod, size_t i, dibs_hold hold)
 {
     const struct workload_need *need = &pod->needs.all[i];
     dibs_request request = workload_request(pod->group, need);
@@ -85,6 +86,7 @@ static dibs_request request_for(const struct pod *pod, size_t i)
     if (need->is_own) { /* its process holds it; the claim ends with the process unless `up` keeps it */
         request.holder = DIBS_HELD_BY_PROCESS;
         request.keep = request.is_lookup = request.is_adopted = false;
+        request.hold = hold;
     }
     return request;
 }
@@ -146,6 +148,7 @@ static void plan_declared(struct pods *pods, struct launch_claims *out)
 
 dibs_status pods_plan(struct pods *pods, struct launch_claims *out, dibs_err *err)
 {
+    dibs_hold hold = DIBS_HOLD_AUTO;
     size_t max = 0;
 
     for (size_t p = 0; p < pods->n; p++)
@@ -156,11 +159,14 @@ dibs_status pods_plan(struct pods *pods, struct launch_claims *out, dibs_err *er
     out->ctx = pods;
     if (!out->requests || !out->claims)
         return err_set(err, DIBS_FAILURE, "out of memory");
+    dibs_status s = cli_hold_from(out->cli, &hold, err);
+    if (s)
+        return s;
     for (size_t p = 0; p < pods->n; p++) {
         struct pod *pod = &pods->all[p];
 
         for (size_t i = 0; i < pod->needs.n; i++) {
-            dibs_request request = request_for(pod, i);
+            dibs_request request = request_for(pod, i, hold);
             size_t at = 0;
 
             while (at < out->n && strcmp(out->requests[at].name, request.name) != 0)

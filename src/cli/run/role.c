@@ -27,6 +27,17 @@ static dibs_status is_idle(struct cli *cli, void *ctx, dibs_err *err)
     return pods_check_idle(cli, &(struct pods){ ctx, 1 }, err);
 }
 
+/* Name the sockets of a request by its port of the manifest. */
+static const char *name_of(const void *ctx, size_t request)
+{
+    const struct pod *pod = ctx;
+
+    for (size_t i = 0; i < pod->needs.n; i++)
+        if (pod->which[i] == request)
+            return pod->needs.all[i].port->name;
+    return "";
+}
+
 static dibs_status run_pod(struct cli *cli, struct pod *pod, dibs_err *err)
 {
     struct pods pods = { pod, 1 };
@@ -36,6 +47,7 @@ static dibs_status run_pod(struct cli *cli, struct pod *pod, dibs_err *err)
     dibs_status s = pod_launch(pod, &launch, err);
 
     launch.may_run = is_idle;
+    launch.name_of = cli_has(cli, "hold") && strcmp(cli_value(cli, "hold"), "fd") == 0 ? name_of : NULL;
     launch.is_confined = launch_may_confine(cli);
     if (!s)
         s = pods_plan(&pods, &claims, err);

@@ -75,7 +75,7 @@ static const struct cli_opt opts[] = {
 static bool is_for_roles(const char *option)
 {
     return strcmp(option, "all") == 0 || strcmp(option, "keep-going") == 0 || strcmp(option, "as-by") == 0 ||
-           strcmp(option, "confine") == 0;
+           strcmp(option, "confine") == 0 || strcmp(option, "hold") == 0;
 }
 
 dibs_status run_by_manifest(const struct cli *cli, dibs_err *err)
