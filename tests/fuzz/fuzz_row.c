@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                   db,
                   "CREATE TABLE claims(id, generation, secret, port, kind, exclusive, kept, holder, boot_id,"
                   " pidns, pid, start_ticks, ttl_ms, until_ms, uid, netns, created_ms, changed_ms, bindings,"
-                  " principal, name, pool, command, project, env, keeper, run)",
+                  " principal, name, pool, command, project, env, keeper, run, hold, as_port)",
                   NULL, NULL, NULL) == SQLITE_OK);
         CHECK(sqlite3_prepare_v2(db, sqlite_sql_text[SQL_CLAIM_PUT], -1, &insert, NULL) == SQLITE_OK);
         char text[1024] = "";
