@@ -154,7 +154,7 @@ static void explain_claim(struct looking *l, dibs_claim *claim)
     core_see_command(l->core, claim);
     core_describe(claim, who, sizeof who);
     if (!is_conflict && candidate_is_specific(l->bindings, l->n_bindings))
-        add_reason(l->report, BESIDE, "another address of it is %s by %s: dynamic choice takes it last",
+        add_reason(l->report, BESIDE, "another address of it is %s by %s: dynamic choice can still take it",
                    claim->is_exclusive ? "held" : "declared", who);
     else if (!claim->is_exclusive)
         add_reason(l->report, DECLARED, "declared by %s, which takes this number without a claim", who);

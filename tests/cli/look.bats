@@ -189,7 +189,7 @@ is_not_alive() {
     ok claim b --declare 13296 --address 127.0.0.1 --keep
     for port in 13295 13296; do
         ok explain "$port" --range 13295-13296 --address 127.0.0.2 --json
-        json 'd["can_choose"] and "takes it last" in d["reasons"][0]["text"]'
+        json 'd["can_choose"] and "can still take it" in d["reasons"][0]["text"]'
         ok claim --range "$port" --address 127.0.0.2 --dry-run
         ok explain "$port" --range 13295-13296 --address :: --json
         json 'not d["can_choose"]'
