@@ -58,8 +58,8 @@ static size_t element_size(const struct as_request *request)
 
 static bool read_header(const struct as_request *request, uint64_t at, struct message *out)
 {
-    struct small_header small;
-    struct msghdr header;
+    struct small_header small = { 0 };
+    struct msghdr header = { 0 };
 
     if (request->is_32bit) {
         if (!as_request_read(request, at, &small, sizeof small))
