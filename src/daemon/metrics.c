@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "codec/wire.h"
 #include "daemon/api/internal.h"
+#include "hold/holds.h"
 #include "server/metric_registry.h"
 
 #include "base/banned.h"
@@ -382,11 +383,15 @@ static void write_traffic(const struct ledger_traffic *t, struct metric_writer *
 
 static void write_claims(const struct metrics *m, const struct engine_counts *counts, struct metric_writer *w)
 {
+    const struct holds_counts guards = holds_count(m->engine->holds);
+
     metric_add(w, METRIC_CLAIMS, counts->claims, NULL);
     metric_add(w, METRIC_WATCHED_PROCESSES, counts->by_pidfd, "by=\"pidfd\"");
     metric_add(w, METRIC_WATCHED_PROCESSES, counts->in_turn, "by=\"turn\"");
     metric_add(w, METRIC_WATCHED_PROCESSES, counts->far, "by=\"far\"");
     metric_add(w, METRIC_LINGERING_CLAIMS, counts->lingering, NULL);
+    metric_add(w, METRIC_GUARDS, guards.bound, "state=\"bound\"");
+    metric_add(w, METRIC_GUARDS, guards.waiting, "state=\"waiting\"");
     for (int kind = DIBS_EV_CLAIMED; kind < EVENTS; kind++)
         metric_add(w, METRIC_EVENTS, m->events[kind], "kind=\"%s\"",
                    dibs_event_kind_text((dibs_event_kind) kind));

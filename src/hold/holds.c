@@ -96,6 +96,11 @@ bool holds_enforces(const struct holds *holds)
     return holds->enforces;
 }
 
+struct holds_counts holds_count(const struct holds *holds)
+{
+    return (struct holds_counts){ .bound = holds->claims.n - holds->n_waiting, .waiting = holds->n_waiting };
+}
+
 static dibs_status check_budget(const struct holds *holds, size_t n, dibs_err *err)
 {
     size_t budget = holds->options.budget;

@@ -21,6 +21,12 @@ void holds_close(struct holds *holds); /* NULL is fine */
 void holds_enforce(struct holds *holds);
 bool holds_enforces(const struct holds *holds);
 
+struct holds_counts {
+    size_t bound;   /* claims with a guard */
+    size_t waiting; /* claims whose guard could not be bound yet */
+};
+struct holds_counts holds_count(const struct holds *holds);
+
 /* Choose the level of a request and write it into *hold: AUTO for none. FAILURE: the level that is asked for
  * cannot be had. An automatic one that cannot be had becomes NONE, and `note` says why. */
 dibs_status holds_choose(const struct holds *holds, const dibs_request *request, dibs_hold *hold,

@@ -30,6 +30,8 @@
     X(CLAIMS, "dibs_claims", "gauge", "Claims in the ledger.")                                              \
     X(WATCHED_PROCESSES, "dibs_watched_processes", "gauge",                                                 \
       "Holders that are watched: by pidfd, in turn, or not at all.")                                        \
+    X(GUARDS, "dibs_guards", "gauge",                                                                       \
+      "Claims of the hold level guard: bound, or waiting until the port can be bound.")                     \
     X(LINGERING_CLAIMS, "dibs_lingering_claims", "gauge",                                                   \
       "Claims of dead holders that stay: the socket is still bound, or cannot be judged.")                  \
     X(EVENTS, "dibs_events_total", "counter", "Changes of the ledger by any process.")                      \

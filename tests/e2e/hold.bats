@@ -92,6 +92,8 @@ roles:
   web: { ports: [ { name: http, reuse: true } ] }
 YAML
     ok claim -n 16 /x --keep --hold guard
+    curl -sf --unix-socket "$SOCKET" http://dibs/metrics >"$T/metrics"
+    grep -qx 'dibs_guards{state="bound"} 16' "$T/metrics"
     refused 1 claim /y --keep --hold guard
     [[ $errs = *"all 16 file descriptors for guards are in use"* ]]
     ok ls --names --all
