@@ -143,7 +143,8 @@ static dibs_status find_hosts(struct cli *cli, const struct workload_port *const
 
 static dibs_status print_with(struct cli *cli, const struct compose *compose, dibs_err *err)
 {
-    AUTO(free_auto) const struct workload_port **matches = calloc(compose->n + 1, sizeof *matches);
+    AUTO(free_auto)
+    const struct workload_port **matches = calloc(compose->n + 1, sizeof(const struct workload_port *));
     AUTO(free_auto) uint16_t *hosts = calloc(compose->n + 1, sizeof *hosts);
     AUTO(bytes_done) struct bytes text = { 0 };
     dibs_status s = DIBS_OK;

@@ -228,7 +228,9 @@ static int by_need_name(const void *a, const void *b)
 static const struct workload_need *find_need(const struct whole *w, const struct workload_need *need)
 {
     const struct workload_need **found =
-        w->needs.n ? bsearch(&need, w->by_name, w->needs.n, sizeof *w->by_name, by_need_name) : NULL;
+        w->needs.n
+            ? bsearch(&need, w->by_name, w->needs.n, sizeof(const struct workload_need *), by_need_name)
+            : NULL;
 
     return found ? *found : NULL;
 }
@@ -241,7 +243,7 @@ static dibs_status sort_needs(struct whole *w, dibs_err *err)
         return err_set(err, DIBS_FAILURE, "out of memory");
     for (size_t i = 0; i < w->needs.n; i++)
         w->by_name[i] = &w->needs.all[i];
-    qsort(w->by_name, w->needs.n, sizeof *w->by_name, by_need_name);
+    qsort(w->by_name, w->needs.n, sizeof(const struct workload_need *), by_need_name);
     return DIBS_OK;
 }
 
@@ -340,7 +342,7 @@ static dibs_status check_names(struct whole *w, dibs_err *err)
 {
     const struct entry *last = NULL;
 
-    qsort(w->sorted, w->n, sizeof *w->sorted, by_name);
+    qsort(w->sorted, w->n, sizeof(struct entry *), by_name);
     for (size_t i = 0; i < w->n; i++) {
         struct entry *entry = w->sorted[i];
 
@@ -376,7 +378,7 @@ static dibs_status name_all(struct whole *w, size_t *n_left_out, dibs_err *err)
         w->sorted[i] = &w->entries[i];
         w->entries[i].name = value_of(w, &w->entries[i])->env;
     }
-    qsort(w->sorted, w->n, sizeof *w->sorted, by_name);
+    qsort(w->sorted, w->n, sizeof(struct entry *), by_name);
     for (size_t i = 0, next = 0; i < w->n && s == DIBS_OK; i = next) {
         for (next = i + 1; next < w->n && strcmp(w->sorted[next]->name, w->sorted[i]->name) == 0;)
             next++;

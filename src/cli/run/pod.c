@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Pods of the manifest. */
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -146,6 +147,19 @@ static void plan_declared(struct pods *pods, struct launch_claims *out)
     }
 }
 
+/* Return the index of the request with this name; their number: there is none. */
+static size_t find_request(const struct launch_claims *claims, const char *name)
+{
+    size_t at = 0;
+
+    for (; at < claims->n; at++) {
+        assert(claims->requests[at].name);
+        if (strcmp(claims->requests[at].name, name) == 0)
+            break;
+    }
+    return at;
+}
+
 dibs_status pods_plan(struct pods *pods, struct launch_claims *out, dibs_err *err)
 {
     dibs_hold hold = DIBS_HOLD_AUTO;
@@ -167,10 +181,8 @@ dibs_status pods_plan(struct pods *pods, struct launch_claims *out, dibs_err *er
 
         for (size_t i = 0; i < pod->needs.n; i++) {
             dibs_request request = request_for(pod, i, hold);
-            size_t at = 0;
+            size_t at = find_request(out, request.name);
 
-            while (at < out->n && strcmp(out->requests[at].name, request.name) != 0)
-                at++;
             request.pid = (int32_t) p;
             bool is_kept = request.keep || (at < out->n && out->requests[at].keep);
             if (at == out->n || pod->needs.all[i].is_own)
