@@ -298,3 +298,30 @@ END
     ok stop outer
     [ "$(tree)" -eq 0 ]
 }
+
+@test "a server that its command has left keeps its port, and a second start is refused until dibs stop" {
+    # As npx, which a signal ends, and its server not.
+    printf '%s\n' 'trap "exit 143" TERM' "HTTP_PORT=\$WEB_PORT $PYTHON serve.py left &" 'wait' >left.sh
+    start "$DIBS" run -p web -- bash left.sh 2>"$T/said"
+    wait_until 20 test -e left.ready
+    port=$(dibs get web)
+    kill "$STARTED"
+    status=0
+    wait "$STARTED" || status=$?
+    assert_status 143
+    grep -q "port $port stays claimed" "$T/said"
+    [ "$(dibs get web)" = "$port" ]
+    run dibs run -p web -- true
+    assert_status 3
+    assert_output_has "its holder is gone, but its socket is still bound"
+    dibs stop web
+    run dibs run -p web -- printenv PORT
+    [ "$output" = "$port" ]
+}
+
+@test "a process that its command has left without a use of the port keeps no claim" {
+    run dibs run -p web -- sh -c 'sleep 30 & exit 3'
+    assert_status 3
+    [ "$(dibs ls --json)" = "[]" ]
+    dibs stop
+}

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -16,6 +18,9 @@
 #include "hold/confine.h"
 
 #include "base/banned.h"
+
+/* A process that the command has left is given one second to close its socket. */
+enum { LEFT_TRIES = 50, LEFT_PAUSE_MS = 20 };
 
 /* ---- in the child ---- */
 
@@ -127,8 +132,48 @@ static bool is_left_behind(const struct cli *cli, const dibs_claim *claim)
            left.id == claim->id && left.holder == DIBS_HELD_BY_NOBODY;
 }
 
-void launch_release(const struct launch_claims *claims, bool has_run)
+/* Does the socket of a dead holder's child keep this claim? */
+struct orphan {
+    uint64_t id;
+    bool is_orphan;
+};
+static bool find_orphan(void *ctx, const dibs_claim *claim)
 {
+    struct orphan *orphan = ctx;
+
+    if (claim->id == orphan->id)
+        orphan->is_orphan = claim->is_orphan;
+    return claim->id != orphan->id;
+}
+
+/* Does a process that the command has left use the port? It is a child of dibs then, and may be about to end,
+ * as the command did: look *tries times at most. */
+static bool is_left_in_use(const struct cli *cli, const dibs_claim *claim, int *tries)
+{
+    struct orphan orphan = { .id = claim->id };
+
+    do {
+        siginfo_t info = { 0 };
+
+        while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid)
+            info.si_pid = 0;
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+            return false;
+        orphan.is_orphan = false;
+        if (dibs_claim_list(cli->handle, &(dibs_filter){ .port = claim->port, .judge = true }, find_orphan,
+                            &orphan, NULL) != DIBS_OK ||
+            !orphan.is_orphan)
+            return false;
+        (void) nanosleep(&(struct timespec){ .tv_nsec = LEFT_PAUSE_MS * 1000000L }, NULL);
+    } while (--*tries > 0);
+    return true;
+}
+
+/* Release the claims, but not those of ports that processes use which the command has left, if `tries`. */
+static void release(const struct launch_claims *claims, bool has_run, int tries)
+{
+    bool may_leave = tries > 0;
+
     for (size_t i = 0; i < claims->n; i++) {
         const dibs_claim *claim = &claims->claims[i];
         bool is_held = claims->requests[i].holder != DIBS_HELD_BY_NOBODY;
@@ -139,6 +184,13 @@ void launch_release(const struct launch_claims *claims, bool has_run)
 
         if (claim->is_degraded || !which.token[0] || (!is_held && (has_run || claim->was_there)))
             continue;
+        if (may_leave && is_left_in_use(claims->cli, claim, &tries)) {
+            cli_note(
+                claims->cli,
+                "port %u stays claimed: a process that the command has left uses it; 'dibs stop' ends it",
+                claim->port);
+            continue;
+        }
         dibs_status s = dibs_claim_release(claims->cli->handle, &which, flags, &n, &err);
         if (!s && n == 0 && flags == DIBS_RELEASE_UNKEEP && is_left_behind(claims->cli, claim))
             s = dibs_claim_release(claims->cli->handle, &(dibs_which){ .name = claim->name }, flags, NULL,
@@ -149,6 +201,11 @@ void launch_release(const struct launch_claims *claims, bool has_run)
                 "the release of port %u is not confirmed, it ends with the command unless it is kept: %s",
                 claim->port, err.msg);
     }
+}
+
+void launch_release(const struct launch_claims *claims, bool has_run)
+{
+    release(claims, has_run, 0);
 }
 
 dibs_status launch_not_run(struct cli *cli, const char *command, int failed, dibs_err *err)
@@ -332,7 +389,9 @@ dibs_status launch_run(struct launch *launch, const struct launch_claims *claims
         (void) pass_send(&pass, child.go, NULL); /* a child that is gone is noticed now */
     pass_close(&pass);
     int code = child_wait(&child, &signals, &failed);
-    launch_release(claims, !failed);
+    if (!failed)
+        child_cancel(&child); /* what is a child now was left by the command */
+    release(claims, !failed, failed ? 0 : LEFT_TRIES);
     child_cancel(&child);
     run_note_remove(claims->cli, launch);
     if (failed)
