@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Port numbers of a command's own, by the kernel's programs of the daemon. */
 #include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -38,8 +37,8 @@ static void add_address(struct wire_numbers *to, const struct sockaddr *address)
     to->n_addresses++;
 }
 
-/* List the addresses of this host beside loopback. Without them only connections to loopback are the host's
- * own. */
+/* List the addresses of this host, also those that are given to the loopback device. Without them only
+ * connections to loopback are the host's own. */
 static void add_addresses(struct wire_numbers *to)
 {
     struct ifaddrs *all = NULL;
@@ -47,8 +46,7 @@ static void add_addresses(struct wire_numbers *to)
     if (getifaddrs(&all) != 0)
         return;
     for (const struct ifaddrs *one = all; one; one = one->ifa_next)
-        if (!(one->ifa_flags & IFF_LOOPBACK))
-            add_address(to, one->ifa_addr);
+        add_address(to, one->ifa_addr);
     freeifaddrs(all);
 }
 

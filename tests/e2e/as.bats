@@ -335,6 +335,26 @@ END
     [[ $errs = *"does not reach into containers"* ]]
 }
 
+@test "an address of an interface is this host, and a number of another host is that host's" {
+    needs_root
+    [ "$(ip -o link | wc -l)" -eq 1 ] || skip "not in a network of its own"
+    ip addr replace 192.0.2.9/32 dev lo
+    ip addr replace 2001:db8::9/128 dev lo
+    cat >"$T/ask.py" <<'END'
+import errno, socket
+server = socket.create_server(("::", 3000), family=socket.AF_INET6, dualstack_ipv6=True)
+for host in ("192.0.2.9", "2001:db8::9", "::ffff:192.0.2.9", "203.0.113.1"):
+    client = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        client.connect((host, 3000))
+        print(client.getpeername()[1])
+    except OSError as e:
+        print(errno.errorcode[e.errno])
+END
+    capture as -q --as 3000 -- "$PYTHON" "$T/ask.py"
+    [ "$out" = $'3000\n3000\n3000\nENETUNREACH' ] || complain "addresses"
+}
+
 @test "processes in another network of their own have their own ports" {
     needs_root
     capture as -q --as 3000 -- unshare --net sh -c 'ip link set lo up && exec "$@"' sh "$CALL" own_server 3000
