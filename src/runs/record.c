@@ -228,7 +228,6 @@ void run_record_remove(const char *directory, const char *id)
     (void) unlink(path);
     path_of(directory, id, "", path);
     (void) unlink(path);
-    (void) rmdir(directory); /* fails while there are others */
 }
 
 dibs_status run_record_mark(const char *directory, const char *id, dibs_err *err)

@@ -34,7 +34,7 @@ dibs_status run_directory(const char *project, char *out, size_t size, dibs_err 
 dibs_status run_id(char out[RUN_ID_MAX + 1], dibs_err *err);
 /* Identify the process `pid` and dibs itself, and write the record, whole or not at all. */
 dibs_status run_record_write(const char *directory, struct run_record *record, pid_t pid, dibs_err *err);
-/* Remove the record, and the directory with the last one. */
+/* Remove the record. The directory stays: a cold command would have to make it again. */
 void run_record_remove(const char *directory, const char *id);
 /* Mark the record: its command is about to be stopped on request. */
 dibs_status run_record_mark(const char *directory, const char *id, dibs_err *err);

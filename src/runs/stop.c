@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -176,6 +177,7 @@ dibs_status runs_stop(const char *directory, struct run_stop *all, size_t n, dib
         if (!all[i].left && !has_runner(&s, all[i].record))
             run_record_remove(directory, all[i].record->id);
     run_asked_free(&s.asked);
+    (void) rmdir(directory); /* fails while there are records */
     return status;
 }
 

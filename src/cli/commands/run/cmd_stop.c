@@ -150,7 +150,7 @@ const struct cli_cmd cmd_stop = {
                "\n"
                "With ROLE, or the name of the first port of a command without a role (-p),\n"
                "only that; the other roles of its 'dibs run --all' go on. Nothing there to\n"
-               "stop is no failure.",
+               "stop is no failure. What was run with --group is stopped with it, too.",
     .examples = "dibs stop\n",
     .flags = CLI_SILENT | CLI_REPORTS_MANIFEST,
     .max_args = 1,
