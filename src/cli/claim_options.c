@@ -134,6 +134,12 @@ dibs_status cli_heir_from(const struct cli *cli, dibs_heir *out, bool *given, di
     return s;
 }
 
+void cli_note_hold(const struct cli *cli, const dibs_claim *claim)
+{
+    if (claim->hold_note[0])
+        cli_note(cli, "port %u has no guard: %s", claim->port, claim->hold_note);
+}
+
 void cli_note_claims(const struct cli *cli, const dibs_claim *claims, size_t n)
 {
     const char *prefer = cli_value(cli, "prefer");
@@ -155,8 +161,7 @@ void cli_note_claims(const struct cli *cli, const dibs_claim *claims, size_t n)
         strcmp(dibs_settings_of(cli->handle)->socket, "none") == 0)
         cli_note(cli, "ledger memory: is forgotten when this command ends: no other process sees this claim");
     for (size_t i = 0; i < n; i++)
-        if (claims[i].hold_note[0])
-            cli_note(cli, "port %u has no guard: %s", claims[i].port, claims[i].hold_note);
+        cli_note_hold(cli, &claims[i]);
     if (is_narrowed)
         cli_note(cli, "this host has no IPv6: claimed for IPv4 alone");
     if (!prefer || dibs_port_parse(prefer, &port, NULL) != DIBS_OK || claims[0].port == port)

@@ -56,6 +56,8 @@ struct cli_hosts {
 };
 dibs_status cli_hosts(const struct cli *cli, struct cli_hosts *out, dibs_err *err);
 
+/* Note that an automatic level could not be had. */
+void cli_note_hold(const struct cli *cli, const dibs_claim *claim);
 /* Note degraded and narrowed answers, and preferred ports that were not free. */
 void cli_note_claims(const struct cli *cli, const dibs_claim *claims, size_t n);
 

@@ -88,8 +88,11 @@ group: shop
 roles:
   web: { ports: [ { name: http, reuse: true } ] }
 YAML
-    ok get web/http
-    [[ $errs = *"has no guard: no daemon runs that would keep it"* ]]
+    for command in up "get web/http"; do
+        # shellcheck disable=SC2086 # words
+        ok $command
+        [[ $errs = *"has no guard: no daemon runs that would keep it"* ]]
+    done
     ok ls --json
     json 'd[0]["hold"] == "none"'
 }

@@ -38,6 +38,8 @@ static void note_all_claims(const struct cli *cli, const struct workload_plan *p
         any.is_narrowed = any.is_narrowed || plan->changes[i].claim.is_narrowed;
     }
     cli_note_claims(cli, &any, plan->n > 0);
+    for (size_t i = 0; i < plan->n; i++)
+        cli_note_hold(cli, &plan->changes[i].claim);
 }
 
 /* Find the first kept claim of a removed directory. */
