@@ -353,7 +353,7 @@ static void *accept_all(void *arg)
 
 static void threads(void)
 {
-    int server = listen_on("127.0.0.1", 128);
+    int server = listen_on("127.0.0.1", 4096);
     pthread_t all[8];
     pthread_t acceptor;
 
