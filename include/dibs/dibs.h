@@ -187,6 +187,7 @@ typedef enum dibs_reason_kind {
     DIBS_WHY_BAND,        /* in the static band: dynamic choice takes it last */
     DIBS_WHY_PRIVILEGED,  /* the caller may not bind it */
     DIBS_WHY_UNUSABLE,    /* this host does not have the address or the protocol */
+    DIBS_WHY_NAT,         /* a NAT rule sends its packets elsewhere */
 } dibs_reason_kind;
 typedef struct dibs_reason {
     dibs_reason_kind kind;
@@ -196,17 +197,28 @@ typedef struct dibs_reason {
     char advice[256];
 } dibs_reason;
 
+/* A NAT rule that sends the packets to a port elsewhere, although no socket is bound to it. */
+#define DIBS_NAT_TEXT_MAX 159
+typedef struct dibs_nat_rule {
+    dibs_proto proto;
+    dibs_address address; /* the destination that it matches */
+    uint16_t port;
+    char text[DIBS_NAT_TEXT_MAX + 1]; /* "table ip nat, chain DOCKER: dnat to 172.17.0.2:80" */
+} dibs_nat_rule;
+
 #define DIBS_REPORT_CLAIMS_MAX 16
 #define DIBS_REPORT_SOCKETS_MAX 32
 #define DIBS_REPORT_REASONS_MAX 48
+#define DIBS_REPORT_NAT_MAX 8
 typedef struct dibs_port_report {
-    size_t n_claims, n_sockets, n_reasons;
+    size_t n_claims, n_sockets, n_reasons, n_nat;
     bool can_claim;                            /* by number, now, on the requested bindings */
     bool can_choose;                           /* dynamic choice may take it */
     bool is_cut;                               /* there are more claims or sockets than fit */
     dibs_claim claims[DIBS_REPORT_CLAIMS_MAX]; /* with life */
     dibs_socket sockets[DIBS_REPORT_SOCKETS_MAX];
     dibs_reason reasons[DIBS_REPORT_REASONS_MAX];
+    dibs_nat_rule nat[DIBS_REPORT_NAT_MAX]; /* as far as the kernel shows its rules */
 } dibs_port_report;
 /* The request that the caller would make. */
 typedef struct dibs_port_question {

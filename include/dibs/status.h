@@ -53,6 +53,7 @@ typedef enum dibs_relation {
     DIBS_REL_OTHER_HOLDER, /* another principal's claim */
     DIBS_REL_FOREIGN,      /* a process without a claim uses the port */
     DIBS_REL_USES,         /* the holder of this claim uses a claim that was to be dropped */
+    DIBS_REL_NAT,          /* a NAT rule sends the port's packets elsewhere */
 } dibs_relation;
 
 typedef struct dibs_blocker {

@@ -19,7 +19,7 @@ enum wire_source {
 
 /* The words of an enum, indexed by its values; the rest is NULL. */
 struct words {
-    const char *at[12];
+    const char *at[13];
 };
 extern const struct words words_life, words_kind, words_mode, words_holder, words_scope, words_relation;
 extern const struct words words_hold, words_trouble, words_reason, words_severity, words_event, words_repair;
@@ -149,6 +149,7 @@ dibs_status wire_socket_read(const jsonr_value *v, dibs_socket *out, dibs_err *e
 void wire_report(struct jsonw *w, uint16_t port, const dibs_port_report *report);
 /* Write only the key and list of its claims. */
 void wire_report_claims(struct jsonw *w, const dibs_port_report *report);
+void wire_report_nat(struct jsonw *w, const dibs_port_report *report);
 dibs_status wire_report_read(const jsonr_value *v, dibs_port_report *out, dibs_err *err);
 
 void wire_repair_item(struct jsonw *w, const dibs_repair_item *value);

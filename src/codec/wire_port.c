@@ -42,6 +42,19 @@ static const struct field reason_fields[] = {
     { 0 },
 };
 
+static const struct field nat_fields[] = {
+    FIELD(PROTO, dibs_nat_rule, proto, "proto", FIELD_NEEDED),
+    FIELD(ADDRESS, dibs_nat_rule, address, "address", FIELD_NEEDED),
+    FIELD(PORT, dibs_nat_rule, port, "port", FIELD_NEEDED),
+    FIELD(STRING, dibs_nat_rule, text, "text", 0),
+    { 0 },
+};
+
+void wire_report_nat(struct jsonw *w, const dibs_port_report *report)
+{
+    field_list(w, "nat", nat_fields, report->nat, sizeof report->nat[0], report->n_nat);
+}
+
 void wire_report(struct jsonw *w, uint16_t port, const dibs_port_report *report)
 {
     jsonw_object(w);
@@ -52,13 +65,14 @@ void wire_report(struct jsonw *w, uint16_t port, const dibs_port_report *report)
     field_list(w, "reasons", reason_fields, report->reasons, sizeof report->reasons[0], report->n_reasons);
     wire_report_claims(w, report);
     field_list(w, "sockets", socket_fields, report->sockets, sizeof report->sockets[0], report->n_sockets);
+    wire_report_nat(w, report);
     jsonw_key_bool(w, "cut", report->is_cut);
     jsonw_end_object(w);
 }
 
 dibs_status wire_report_read(const jsonr_value *v, dibs_port_report *out, dibs_err *err)
 {
-    static const char *const needed[] = { "can_claim", "claims", "sockets", "reasons" };
+    static const char *const needed[] = { "can_claim", "claims", "sockets", "reasons", "nat" };
     struct fields f = { 0 };
 
     *out = (dibs_port_report){ 0 };
@@ -71,10 +85,12 @@ dibs_status wire_report_read(const jsonr_value *v, dibs_port_report *out, dibs_e
     const jsonr_value *claims = fields_list(&f, "claims", DIBS_REPORT_CLAIMS_MAX, &out->n_claims);
     (void) fields_list(&f, "sockets", DIBS_REPORT_SOCKETS_MAX, &out->n_sockets);
     (void) fields_list(&f, "reasons", DIBS_REPORT_REASONS_MAX, &out->n_reasons);
+    (void) fields_list(&f, "nat", DIBS_REPORT_NAT_MAX, &out->n_nat);
     for (size_t i = 0; i < out->n_claims && f.status == DIBS_OK; i++)
         f.status = wire_claim_read(jsonr_array_at(claims, i), WIRE_ANSWERED, &out->claims[i], err);
     fields_items(&f, "sockets", socket_fields, out->sockets, sizeof out->sockets[0]);
     fields_items(&f, "reasons", reason_fields, out->reasons, sizeof out->reasons[0]);
+    fields_items(&f, "nat", nat_fields, out->nat, sizeof out->nat[0]);
     return f.status;
 }
 

@@ -35,6 +35,7 @@ const struct words words_relation = { {
     [DIBS_REL_OTHER_HOLDER] = "other_holder",
     [DIBS_REL_FOREIGN] = "foreign",
     [DIBS_REL_USES] = "uses",
+    [DIBS_REL_NAT] = "nat",
 } };
 const struct words words_trouble = { {
     [DIBS_TROUBLE_MISSING] = "missing",
@@ -57,6 +58,7 @@ const struct words words_reason = { {
     [DIBS_WHY_BAND] = "band",
     [DIBS_WHY_PRIVILEGED] = "privileged",
     [DIBS_WHY_UNUSABLE] = "unusable",
+    [DIBS_WHY_NAT] = "nat",
 } };
 const struct words words_severity = { {
     [DIBS_FINE] = "ok",

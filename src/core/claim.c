@@ -79,6 +79,13 @@ enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, 
 
     if (core_may_bind(core, call, &claim->bindings[0], port, err) != DIBS_OK)
         return LEDGER_PROBE_ABORT;
+    /* A NAT rule takes the packets to a port to which no socket is bound. */
+    const struct nat_rule *rule = NULL;
+    const struct nat_question question = { claim->bindings, claim->n_bindings, port };
+    if (nat_find(core->nat, &question, &rule, 1) > 0) {
+        core->n_busy++;
+        return LEDGER_PROBE_BUSY;
+    }
     switch (kernel_probe(claim->bindings, claim->n_bindings, port, err)) {
     case KERNEL_FREE: return LEDGER_PROBE_FREE;
     case KERNEL_BUSY:
@@ -451,6 +458,7 @@ dibs_status core_claim(struct core *core, const struct call *call, const dibs_ba
     if (a->call.deadline_ms == 0)
         a->call.deadline_ms = clock_monotonic_ms() + call->settings->timeout_ms;
     attempt_begin_foreign(a);
+    nat_refresh(core->nat, a->call.now.boot_ms);
     dibs_status s = prepare(a, &used, err);
     if (s != DIBS_OK)
         return s;

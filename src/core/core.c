@@ -24,7 +24,9 @@ dibs_status core_open(struct ledger *ledger, const struct core_options *options,
     }
     self->ledger = ledger;
     self->options = *options;
-    dibs_status s = process_view_load(&self->view, err);
+    self->nat = nat_open();
+    dibs_status s = self->nat ? process_view_load(&self->view, err)
+                              : err_set(err, DIBS_FAILURE, "opening dibs: out of memory");
     if (s == DIBS_OK && getrandom(&self->random_state, sizeof self->random_state, 0) < 0)
         s = err_os(err, DIBS_FAILURE, errno, "cannot get random bytes");
     if (s != DIBS_OK) {
@@ -42,6 +44,7 @@ void core_close(struct core *core)
     ledger_close(core->ledger);
     core_index_free(&core->index);
     free(core->inventory.inodes);
+    nat_close(core->nat);
     for (size_t i = 0; i < SOURCES_MAX; i++)
         free(core->sources[i]);
     free(core);

@@ -7,6 +7,7 @@
 #include "core/order.h"
 #include "dibs/dibs.h"
 #include "host/kernel.h"
+#include "host/nat/nat.h"
 #include "host/process.h"
 #include "ledger/ledger.h"
 #include "net/portbits.h"
@@ -92,6 +93,7 @@ struct core {
     struct core_self self; /* of our own process, reloaded with the facts of the host */
     struct core_index index;
     struct core_foreign foreign;
+    struct nat *nat;                               /* NAT rules */
     struct kernel_inventory inventory;             /* for core_socket_owners() */
     struct candidate_cached *sources[SOURCES_MAX]; /* cache of candidate.c */
     uint64_t random_state;
@@ -202,6 +204,11 @@ struct core_probing {
     const struct call *call;
 };
 enum ledger_probe core_probe(void *ctx, const dibs_claim *claim, uint16_t port, dibs_err *err);
+
+/* Find up to `max` NAT rules that take packets to the port (a port is in use then, without a socket). They
+ * are those of the last nat_refresh(). */
+size_t core_nat_rules(const struct core *core, const struct nat_question *question, dibs_nat_rule *out,
+                      size_t max);
 
 /* ---- refusals (refuse.c) ---- */
 /* Write the error for a want that the ledger refused with TAKEN: blocker, relation and advice (D18). */

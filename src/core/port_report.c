@@ -61,6 +61,7 @@ enum rule {
     HELD_BESIDE,
     BESIDE, /* a claim of another address, held or declared, when the request is for some addresses only */
     FOREIGN,
+    PUBLISHED,
     EPHEMERAL,
     EPHEMERAL_ALLOWED,
     RESERVED,
@@ -84,6 +85,8 @@ static const struct {
     [BESIDE] = { DIBS_WHY_CLAIMED, false, false, "nothing: your own address is free" },
     [FOREIGN] = { DIBS_WHY_FOREIGN, true, true,
                   "stop that process, or take another port; 'dibs repair' records it" },
+    [PUBLISHED] = { DIBS_WHY_NAT, true, true,
+                    "end what published it, such as a container, or take another port" },
     [EPHEMERAL] = { DIBS_WHY_EPHEMERAL, false, true,
                     "prefer a port outside, or allow it with --allow-ephemeral" },
     [EPHEMERAL_ALLOWED] = { DIBS_WHY_EPHEMERAL, false, false,
@@ -302,7 +305,22 @@ dibs_status core_port_sockets(struct core *core, const struct call *call, const 
         if (is_asked(&l, proto))
             s = kernel_blocking_sockets(0, proto, question->port, note_socket, &l, err);
     name_owners(core, call, 0, out->sockets, out->n_sockets);
+    const struct nat_question published = { l.bindings, l.n_bindings, question->port };
+    out->n_nat = core_nat_rules(core, &published, out->nat, DIBS_REPORT_NAT_MAX);
     return s;
+}
+
+size_t core_nat_rules(const struct core *core, const struct nat_question *question, dibs_nat_rule *out,
+                      size_t max)
+{
+    const struct nat_rule *found[DIBS_REPORT_NAT_MAX];
+    size_t n = nat_find(core->nat, question, found, max < DIBS_REPORT_NAT_MAX ? max : DIBS_REPORT_NAT_MAX);
+
+    for (size_t i = 0; i < n; i++) {
+        out[i] = (dibs_nat_rule){ found[i]->proto, found[i]->address, question->port, "" };
+        (void) text_copy(out[i].text, sizeof out[i].text, found[i]->text);
+    }
+    return n;
 }
 
 bool core_socket_uses(const dibs_socket *socket, const dibs_claim *claim)
@@ -368,6 +386,19 @@ static void explain_sockets(struct looking *l, uint16_t port, size_t n_here)
         add_reason(report, FOREIGN,
                    "in use by a socket that the kernel does not show: bound but not listening (shown from "
                    "Linux 6.8 on), or of another network namespace");
+}
+
+static void explain_nat(struct looking *l)
+{
+    char address[DIBS_ADDRESS_TEXT_MAX + 1];
+
+    for (size_t i = 0; i < l->report->n_nat; i++) {
+        const dibs_nat_rule *rule = &l->report->nat[i];
+
+        dibs_address_format(&rule->address, address);
+        add_reason(l->report, PUBLISHED, "published on %s %s by a NAT rule: %s", dibs_proto_text(rule->proto),
+                   address, rule->text);
+    }
 }
 
 /* ---- the host's and the pool's rules ---- */
@@ -464,6 +495,7 @@ dibs_status core_explain(struct core *core, const struct call *call, const dibs_
         return err_set(err, DIBS_INVALID, "port 0 is no port");
     memset(out, 0, sizeof *out);
     out->can_claim = out->can_choose = true;
+    nat_refresh(core->nat, call->now.boot_ms);
     dibs_status s = core_pool(core, call, question->pool, NULL, &pool, err);
     if (s == DIBS_OK)
         s = ledger_list(core->ledger, call, &filter, note_claim, &l, err);
@@ -483,6 +515,7 @@ dibs_status core_explain(struct core *core, const struct call *call, const dibs_
         hold_report(&out->claims[i]);
     }
     explain_sockets(&l, question->port, n_here);
+    explain_nat(&l);
     explain_rules(&l, question->port, &pool);
     return DIBS_OK;
 }

@@ -266,6 +266,19 @@ void core_blame_socket(const dibs_socket *socket, dibs_err *err)
     (void) text_copy(err->blocker.command, sizeof err->blocker.command, socket->command);
 }
 
+static dibs_status refuse_published(const dibs_nat_rule *rule, dibs_err *err)
+{
+    char address[DIBS_ADDRESS_TEXT_MAX + 1];
+
+    dibs_address_format(&rule->address, address);
+    (void) err_set(err, DIBS_TAKEN, "port %u is published on %s %s by a NAT rule: %s; " OTHERWISE, rule->port,
+                   dibs_proto_text(rule->proto), address, rule->text);
+    err->blocker = (dibs_blocker){
+        .relation = DIBS_REL_NAT, .proto = rule->proto, .address = rule->address, .port = rule->port
+    };
+    return DIBS_TAKEN;
+}
+
 static dibs_status refuse_foreign(struct core *core, const struct call *call, const dibs_claim *wanted,
                                   uint16_t port, dibs_err *err)
 {
@@ -281,6 +294,8 @@ static dibs_status refuse_foreign(struct core *core, const struct call *call, co
     for (size_t i = report.n_sockets; i-- > 0;)
         if (core_socket_uses(&report.sockets[i], wanted))
             foreign = &report.sockets[i];
+    if (!foreign && report.n_nat > 0)
+        return refuse_published(&report.nat[0], err);
     if (!foreign) {
         (void) err_set(err, DIBS_TAKEN,
                        "port %u is in use by a socket that no claim covers and that the kernel does not "

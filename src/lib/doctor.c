@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -14,15 +13,13 @@
 #include "base/err.h"
 #include "base/pod_words.h"
 #include "base/text.h"
-#include "host/kernel.h"
 #include "lib/doctor.h"
 #include "lib/verb.h"
-#include "net/proto.h"
 
 #include "base/banned.h"
 
 /* A claim changes up to ten pages of 4 KiB, and the log's index grows by 32 KiB at a time. */
-enum { LOW_SPACE_BYTES = 4 << 20, CLAIM_BYTES = 72 << 10, LOW_FILES = 256, CLAIMS_SHOWN = 20 };
+enum { LOW_SPACE_BYTES = 4 << 20, CLAIM_BYTES = 72 << 10, CLAIMS_SHOWN = 20 };
 
 void doctor_say(struct doctor *d, dibs_severity severity, const char *topic, const char *advice,
                 const char *fmt, ...)
@@ -222,38 +219,6 @@ static struct ledger *open_ledger(struct doctor *d, bool *is_salvaged)
     return s == DIBS_OK ? ledger : NULL;
 }
 
-/* ---- host ---- */
-
-static void check_host(struct doctor *d)
-{
-    const struct core_host *host = core_host(d->core, &d->call);
-    struct rlimit files = { 0 };
-    uint32_t reserved = portbits_count(&host->reserved);
-
-    doctor_say(d, host->is_ephemeral_detected ? DIBS_FINE : DIBS_WARNING, "host",
-               "make /proc/sys/net/ipv4/ip_local_port_range readable", "ephemeral range %u-%u (%s)",
-               host->ephemeral.first, host->ephemeral.last,
-               host->is_ephemeral_detected ? "detected" : "could not be read: Linux's default");
-    doctor_say(d, DIBS_FINE, "host", "", "%u port%s reserved in ip_local_reserved_ports", reserved,
-               TEXT_S(reserved));
-    if (!host->has_ipv6)
-        doctor_say(d, DIBS_NOTE, "host", "nothing: '*' and 'localhost' mean IPv4 alone here",
-                   "this host has no IPv6");
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX; proto++)
-        if (proto_row(proto)->is_optional && !kernel_has_proto(proto))
-            doctor_say(d, DIBS_NOTE, "host", "nothing, unless you need it: load its kernel module",
-                       "this kernel has no %s", proto_row(proto)->kubernetes);
-    if (!d->core->view.is_initial_pidns)
-        doctor_say(d, DIBS_NOTE, "host", "nothing: holders outside of this container show as unknown",
-                   "this is not the initial pid namespace");
-    doctor_hold(d);
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0)
-        doctor_say(d, files.rlim_cur < LOW_FILES ? DIBS_WARNING : DIBS_FINE, "limit",
-                   "raise it with 'ulimit -n'", "%" PRIu64 " open files", (uint64_t) files.rlim_cur);
-    doctor_say(d, DIBS_FINE, "limit", "", "%d claims in a batch, %d bindings in a claim, %d bytes in a name",
-               DIBS_BATCH_MAX, DIBS_BINDINGS_MAX, DIBS_NAME_MAX);
-}
-
 /* ---- claims ---- */
 
 static bool report_flaw(void *ctx, enum ledger_flaw flaw, const dibs_claim *claim, uint64_t other)
@@ -356,7 +321,7 @@ static void examine(struct doctor *d, bool is_salvaged)
     if (is_salvaged)
         doctor_claim_sockets(d);
     check_ledger(d, d->core->ledger);
-    check_host(d);
+    doctor_check_host(d);
     doctor_check_pools(d);
     check_claims(d);
 }
@@ -449,7 +414,7 @@ dibs_status handle_doctor(dibs *handle, bool fix, dibs_finding_fn fn, void *ctx,
     if (is_removed || (s != DIBS_OK && !fix)) {
         check_settings(&d);
         say_unusable(&d, &lost);
-        check_host(&d);
+        doctor_check_host(&d);
         return DIBS_OK;
     }
     return dibs_doctor(d.settings, fix, fn, ctx, err); /* it checks a file with that handle */
@@ -485,7 +450,7 @@ dibs_status dibs_doctor(const dibs_settings *settings, bool fix, dibs_finding_fn
     if (d.core->ledger)
         examine(&d, is_salvaged);
     else
-        check_host(&d);
+        doctor_check_host(&d);
     dibs_close(handle);
     return DIBS_OK;
 }

@@ -26,6 +26,7 @@ void doctor_check_cluster(struct doctor *d);
 /* Report which levels of holding this host can give. */
 void doctor_hold(struct doctor *d);
 
+void doctor_check_host(struct doctor *d);
 void doctor_check_pools(struct doctor *d);
 /* Claim the ports of all pools on which there are sockets, for the processes of these. */
 void doctor_claim_sockets(struct doctor *d);

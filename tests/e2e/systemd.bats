@@ -249,12 +249,12 @@ assert all(was[k] == now[k] for k in ("id", "port", "name")), (was, now)' "$clai
     is_logged "quota: 'none' is not a whole number"
 }
 
-@test "it writes its state and nothing else, with four capabilities" {
+@test "it writes its state and nothing else, with six capabilities" {
     ask /v1/daemon
     pid=$(property MainPID)
     inside grep -qx 'NoNewPrivs:.1' "/proc/$pid/status"
     # bits 2, 10, 19, 21: DAC_READ_SEARCH, NET_BIND_SERVICE, SYS_PTRACE, SYS_ADMIN
-    inside grep -qx 'CapBnd:.0000000000280404' "/proc/$pid/status"
+    inside grep -qx 'CapBnd:.0000000000281405' "/proc/$pid/status"
     inside grep -qx 'Seccomp:.2' "/proc/$pid/status"
     [ "$(inside stat -c '%a %U' /var/lib/dibs /var/lib/dibs/ledger.db | xargs)" = '700 root 600 root' ]
     there() { inside nsenter --mount --target "$pid" -- "$@"; }

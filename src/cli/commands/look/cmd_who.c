@@ -63,12 +63,23 @@ static void print_socket(const dibs_socket *socket, const char *relation)
     (void) fputs(socket->serves ? "\n" : ", does not listen\n", stdout);
 }
 
+static void print_nat(const dibs_nat_rule *rule)
+{
+    char address[CLI_ADDRESS_BYTES] = "";
+    char safe[TEXT] = "";
+
+    cli_address(&rule->address, address);
+    (void) printf("nat     %s %s:%u  %s\n", dibs_proto_text(rule->proto), address, rule->port,
+                  text_safe(rule->text, safe, sizeof safe));
+}
+
 static void print_json(struct jsonw *w, const dibs_port_report *report, uint16_t port)
 {
     jsonw_object(w);
     jsonw_key_uint(w, "port", port);
     wire_report_claims(w, report);
     cli_write_sockets(w, report, report->claims, report->n_claims);
+    wire_report_nat(w, report);
     jsonw_key_bool(w, "cut", report->is_cut);
     jsonw_key_array(w, "used_as"); /* show_user() adds to it */
 }
@@ -81,6 +92,8 @@ static void print_report(const struct cli *cli, const dibs_port_report *report,
     for (size_t i = 0; i < report->n_sockets; i++)
         print_socket(&report->sockets[i],
                      cli_socket_relation(&report->sockets[i], report->claims, report->n_claims));
+    for (size_t i = 0; i < report->n_nat; i++)
+        print_nat(&report->nat[i]);
     if (report->is_cut)
         cli_note(cli, "there are more claims or sockets of port %u than are shown", question->port);
 }
@@ -107,6 +120,11 @@ static void keep_proto(dibs_port_report *report, dibs_proto proto)
         if (report->sockets[i].proto == proto)
             report->sockets[n++] = report->sockets[i];
     report->n_sockets = n;
+    n = 0;
+    for (size_t i = 0; i < report->n_nat; i++)
+        if (report->nat[i].proto == proto)
+            report->nat[n++] = report->nat[i];
+    report->n_nat = n;
 }
 
 /* Claims whose processes use the number as theirs. */
@@ -177,7 +195,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         users.proto = proto;
     }
     users.port = question.port;
-    if (report->n_claims == 0 && report->n_sockets == 0) { /* without an answer stdout stays empty */
+    if (report->n_claims == 0 && report->n_sockets == 0 &&
+        report->n_nat == 0) { /* without an answer stdout stays empty */
         status = dibs_claim_list(cli->handle, &(dibs_filter){ 0 }, count_user, &users, err);
         if (status == DIBS_OK && users.n == 0)
             status = err_set(err, DIBS_NOT_FOUND, "port %u%s%s: no claim and no socket", question.port,
@@ -210,7 +229,8 @@ const struct cli_cmd cmd_who = {
     .details = "A line for each claim, with the directory of its project, then a line for each\n"
                "socket that listens (tcp, sctp) or is bound (udp), with what it is to the\n"
                "claim: its holder, a process of the kept claim's project, another one of the\n"
-               "same user, foreign, or unclaimed.\n"
+               "same user, foreign, or unclaimed. Then a line for each NAT rule that sends\n"
+               "packets to the port elsewhere, as far as the rules can be read.\n"
                "The last lines are claims that their processes use as PORT ('dibs run --as').\n"
                "NAME is that of a claim. Exit code 5 when there is neither.",
     .examples = "dibs who web\ndibs who :8080 || echo 'nobody'\ndibs who 5353 --proto udp || echo 'nobody'\n",
