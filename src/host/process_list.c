@@ -75,7 +75,9 @@ static bool is_marked(int dir_fd, const char *variable, const char *mark)
     AUTO(free_auto) char *text = read_whole(dir_fd, "environ", ENVIRON_MAX, &len);
     size_t n = strlen(variable);
 
-    for (size_t at = 0; text && at < len; at += strlen(text + at) + 1)
+    if (!text)
+        return false;
+    for (size_t at = 0; at < len; at += strlen(text + at) + 1)
         if (strncmp(text + at, variable, n) == 0 && text[at + n] == '=' && has_word(text + at + n + 1, mark))
             return true;
     return false;

@@ -63,8 +63,6 @@ static bool is_strange(const struct workload_group *group, const dibs_claim *cla
         return false;
     if (socket->is_holders)
         return false;
-    if (socket->is_holders && claim->holder == DIBS_HELD_BY_PROCESS)
-        return false;
     if (socket->uid != claim->uid)
         return socket->uid != 0 || !is_container(group, claim);
     return claim->holder == DIBS_HELD_BY_NOBODY && claim->project[0] && socket->pid != 0;

@@ -38,7 +38,7 @@ def report(to):
 
 def child(go, done):
     os.read(go, 1)
-    again, told = os.pipe()
+    again, wake = os.pipe()
     if os.fork() == 0:
         os.read(again, 1)
         report(1)
@@ -46,7 +46,7 @@ def child(go, done):
     ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     os.write(done, b"1")
     os.read(go, 1)
-    os.write(told, b"1")
+    os.write(wake, b"1")
     os.wait()
     report(1)
     os._exit(0)
