@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hash_table.h"
+#include "base/text.h"
 #include "hold/bpf/hand_over.h"
 #include "hold/bpf/numbers_map.h"
 #include "hold/bpf/ports_map.h"
@@ -255,7 +256,7 @@ void enforce_sweep(struct enforce *enforce)
     int fd = enforce->fds[HAND_OVER_CLAIMED];
     struct ports_key key;
     struct ports_key next = { 0 };
-    struct ports_owner owner;
+    struct ports_owner owner = { 0 };
     bool has_next = owners_map_call(BPF_MAP_GET_NEXT_KEY, fd, NULL, &next) == 0;
 
     /* Get the next key before the current one may be removed. After a key that is gone the kernel begins
@@ -385,11 +386,8 @@ static dibs_status run_loader(struct enforce *e, const struct enforce_options *o
     int ends[2] = { -1, -1 };
     bool has_other = false;
     dibs_status s = lock_pins(e, options->is_persistent, &has_other, err);
-    char *argv[] = { (char[]){ "dibs-bpf" }, cgroups,
-                     has_other                ? (char[]){ HAND_OVER_IGNORE }
-                     : options->is_persistent ? (char[]){ HAND_OVER_PIN }
-                                              : (char[]){ HAND_OVER_UNPIN },
-                     NULL };
+    char pinning[16];
+    char *argv[] = { (char[]){ "dibs-bpf" }, cgroups, pinning, NULL };
     char *no_environment[] = { NULL };
     posix_spawn_file_actions_t actions;
     pid_t pid = 0;
@@ -397,6 +395,10 @@ static dibs_status run_loader(struct enforce *e, const struct enforce_options *o
 
     if (s != DIBS_OK)
         return s;
+    (void) text_copy(pinning, sizeof pinning,
+                     has_other                ? HAND_OVER_IGNORE
+                     : options->is_persistent ? HAND_OVER_PIN
+                                              : HAND_OVER_UNPIN);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "cannot make a socket");
     (void) posix_spawn_file_actions_init(&actions);

@@ -3,6 +3,7 @@
 
 #include <linux/magic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/statfs.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/text.h"
 
 #include "base/banned.h"
 
@@ -55,11 +57,13 @@ dibs_status enforce_find_cgroups(char *out, size_t size, dibs_err *err)
 
 static bool is_older_kernel(const char *release)
 {
-    int major = 0;
-    int minor = 0;
+    const char *rest = release + strcspn(release, ".");
+    uint64_t major = 0;
+    uint64_t minor = 0;
 
-    return sscanf(release, "%d.%d", &major, &minor) != 2 || major < KERNEL_MAJOR ||
-           (major == KERNEL_MAJOR && minor < KERNEL_MINOR);
+    return !text_number(release, (size_t) (rest - release), UINT16_MAX, &major) || *rest != '.' ||
+           !text_number(rest + 1, strspn(rest + 1, "0123456789"), UINT16_MAX, &minor) ||
+           major < KERNEL_MAJOR || (major == KERNEL_MAJOR && minor < KERNEL_MINOR);
 }
 
 dibs_status enforce_check_host(dibs_err *err)

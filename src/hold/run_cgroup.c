@@ -194,6 +194,23 @@ void run_cgroups_clean(struct run_cgroups *cgroups)
 
 /* ---- open and close ---- */
 
+/* Read a name of NAME_FORMAT. */
+static bool read_name(const char *name, int32_t *pid, uint64_t *start_ticks)
+{
+    static const char prefix[] = "dibs-run.";
+    uint64_t number = 0;
+
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+        return false;
+    name += sizeof prefix - 1;
+    size_t length = strcspn(name, ".");
+    if (!text_number(name, length, INT32_MAX, &number) || name[length] != '.' ||
+        !text_number(name + length + 1, strlen(name + length + 1), UINT64_MAX, start_ticks))
+        return false;
+    *pid = (int32_t) number;
+    return true;
+}
+
 struct search {
     struct run_cgroups *cgroups;
     char path[RUN_CGROUP_PATH_MAX + 1];
@@ -219,7 +236,7 @@ static void search_below(struct search *search, int fd, size_t length, unsigned 
         if (entry->d_type != DT_DIR || entry->d_name[0] == '.' ||
             (size_t) snprintf(search->path + length, room, "/%s", entry->d_name) >= room)
             continue;
-        if (sscanf(entry->d_name, "dibs-run.%" SCNd32 ".%" SCNu64, &pid, &ticks) == 2)
+        if (read_name(entry->d_name, &pid, &ticks))
             (void) add(search->cgroups, search->path, pid, ticks,
                        NULL); /* full: an administrator removes it */
         AUTO(fd_auto) int below = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

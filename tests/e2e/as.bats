@@ -153,8 +153,19 @@ END
         capture as -q --hold enforce --as 3000 -- "$CALL" "$name" 3000
         [ "$code" -eq 0 ] || complain "$name"
     done
-    [ "$WAY" = bpf ] || capture as -q --as any -- "$CALL" families 3000
-    [ "$code" -eq 0 ] || complain "any"
+    capture dibs run -q --hold fd --as 3000 -- "$PYTHON" -c 'import socket; print(socket.socket(fileno=3).getsockname()[1])'
+    [ "$out" = 3000 ] || complain "a socket that is passed"
+    refused 2 run --as-by bpf --hold fd --as 3000 -- true
+    if [ "$WAY" = seccomp ]; then
+        capture as -q --as any -- "$CALL" families 3000
+        [ "$code" -eq 0 ] || complain "any"
+    fi
+    if "$DIBS" run --confine true 2>"$T/why"; then
+        capture as -q --confine --as 3000 -- "$CALL" own_server 3000
+        [ "$code" -eq 0 ] || complain "confine"
+        capture as -q --confine --as 3000 -- "$CALL" own_server 4000
+        [[ $errs = *"Permission denied"* ]] || complain "confine to others"
+    fi
 }
 
 @test "it works without privileges" {

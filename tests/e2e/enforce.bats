@@ -397,3 +397,19 @@ print(connection.getresponse().status)
 child.terminate()' "$SOCKET" "$PUBLIC/setuid"
     [ "${lines[0]}" = 403 ] || { echo "$output"; false; }
 }
+
+@test "where the daemon cannot give a command a cgroup, --as says which way is left" {
+    enforcing
+    closed=$(findmnt -nt cgroup2 -o TARGET | head -n 1)/dibs-test.$$
+    mkdir "$closed"
+    echo 0 >"$closed/cgroup.max.descendants"
+    # shellcheck disable=SC2016 # for the shell there
+    run sh -c 'echo $$ >"$1/cgroup.procs"; exec "$2" run --as 3000 -- true' sh "$closed" "$DIBS"
+    assert_status 6
+    assert_output_has "'--as-by seccomp' does without them: making the cgroup"
+    [ "$(dibs ls --all --json)" = "[]" ]
+    # shellcheck disable=SC2016 # for the shell there
+    run sh -c 'echo $$ >"$1/cgroup.procs"; exec "$2" -q run --as-by seccomp --as 3000 -- true' sh "$closed" "$DIBS"
+    assert_status 0
+    wait_until 10 rmdir "$closed"
+}

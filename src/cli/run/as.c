@@ -153,7 +153,8 @@ static dibs_status split(struct cli *cli, struct run_as *as, bool *is_first, dib
 
 /* Choose between the two ways: the daemon's programs in the kernel cost a call nothing, but only some daemons
  * have them. */
-static dibs_status choose_way(struct cli *cli, bool is_any, bool *is_in_kernel, dibs_err *err)
+static dibs_status choose_way(struct cli *cli, const struct run_as_options *options, bool *is_in_kernel,
+                              dibs_err *err)
 {
     const char *way = cli_value(cli, "as-by");
     dibs_err no_ledger = { 0 };
@@ -163,7 +164,10 @@ static dibs_status choose_way(struct cli *cli, bool is_any, bool *is_in_kernel, 
         return DIBS_OK;
     if (way && strcmp(way, "bpf") != 0)
         return err_set(err, DIBS_INVALID, "run: --as-by %.32s: there are seccomp and bpf", way);
-    if (is_any) /* a program in the kernel cannot wait for the ledger */
+    if (options->is_passed) /* the kernel's programs are those of the cgroup in which a socket was made */
+        return way ? err_set(err, DIBS_INVALID, "run: --as-by bpf does not know sockets that dibs passes")
+                   : DIBS_OK;
+    if (options->is_any) /* a program in the kernel cannot wait for the ledger */
         return way ? err_set(err, DIBS_INVALID, "run: --as any works by seccomp alone") : DIBS_OK;
     /* Without a ledger the claim will say why. It must not be open in the child. */
     *is_in_kernel = cli_open(cli, &no_ledger) == DIBS_OK && dibs_is_enforced(cli->handle);
@@ -182,7 +186,7 @@ dibs_status run_as_begin(struct cli *cli, const struct run_as_options *options, 
     if (!as)
         return err_set(err, DIBS_FAILURE, "out of memory");
     *as = (struct run_as){ .met = { -1, -1 }, .first = -1 };
-    dibs_status s = choose_way(cli, options->is_any, &as->is_in_kernel, err);
+    dibs_status s = choose_way(cli, options, &as->is_in_kernel, err);
     if (!s && options->is_any)
         as->any = run_as_any_new(cli);
     if (!s && options->is_any && !as->any)
@@ -376,7 +380,10 @@ static dibs_status number_all(const struct cli *cli, const struct run_as *as, di
                                         tree->numbers[k].outside, tree->numbers[k].is_own };
         s = dibs_numbers_set(cli->handle, &(dibs_numbers){ as->pids[i], numbers, tree->n }, err);
     }
-    return s ? err_wrap(err, s, "run: --as-by bpf") : DIBS_OK;
+    if (!s || cli_has(cli, "as-by"))
+        return s ? err_wrap(err, s, "run: --as-by bpf") : DIBS_OK;
+    return err_wrap(err, s,
+                    "run: --as with the daemon's programs failed; '--as-by seccomp' does without them");
 }
 
 dibs_status run_as_serve(const struct cli *cli, dibs_err *err)

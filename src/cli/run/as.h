@@ -27,8 +27,9 @@ dibs_status run_as_parse(const char *text, size_t *name_size, struct run_as_port
  * *is_first is true on return: everything is done, and cli->exit_code set. */
 struct run_as_options {
     bool has_udp;
-    bool is_any; /* `--as any`: the command may bind other numbers, too, and each gets a claim when it is
-                    bound */
+    bool is_any;    /* `--as any`: the command may bind other numbers, too, and each gets a claim when it is
+                       bound */
+    bool is_passed; /* dibs passes sockets to the command */
 };
 dibs_status run_as_begin(struct cli *cli, const struct run_as_options *options, bool *is_first,
                          dibs_err *err);

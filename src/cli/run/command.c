@@ -277,7 +277,9 @@ static dibs_status begin_as(struct cli *cli, const struct command *command, bool
     if (!s && count_any(cli) && cli_has(cli, "hold"))
         s = err_set(err, DIBS_INVALID,
                     "run: '--as any' claims a port when it is bound: no '--hold' is of use");
-    const struct run_as_options options = { .has_udp = has_udp, .is_any = count_any(cli) > 0 };
+    const struct run_as_options options = { .has_udp = has_udp,
+                                            .is_any = count_any(cli) > 0,
+                                            .is_passed = passes(command) };
     return s ? s : run_as_begin(cli, &options, is_first, err);
 }
 

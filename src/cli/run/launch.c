@@ -67,18 +67,20 @@ uint16_t launch_inside(const struct launch *launch, size_t i, uint16_t port)
     return launch->as && launch->as[i].inside ? launch->as[i].inside : port;
 }
 
-/* Let the kernel refuse all other TCP ports. The ports are those outside: with --as dibs binds for the
- * command. */
+/* Let the kernel refuse all other TCP ports. With --as it asks for the number inside, before the daemon's
+ * programs replace it. */
 static int confine(const struct launch *launch, const uint16_t *ports)
 {
-    AUTO(free_auto) uint16_t *own = calloc(launch->n + 1, sizeof *own);
+    AUTO(free_auto) uint16_t *own = calloc(2 * launch->n + 1, sizeof *own);
     size_t n = 0;
 
     if (!own)
         return ENOMEM;
     for (size_t i = 0; i < launch->n; i++)
-        if (!launch->may_bind || launch->may_bind(launch, i))
+        if (!launch->may_bind || launch->may_bind(launch, i)) {
             own[n++] = ports[i];
+            own[n++] = launch_inside(launch, i, ports[i]);
+        }
     return confine_enter(own, n);
 }
 

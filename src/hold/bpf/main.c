@@ -29,6 +29,9 @@
 
 static char first_warning[256];
 
+static int keep_warning(enum libbpf_print_level level, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+
 /* Keep libbpf's first warning: it says more than its error number, and the others follow from it. */
 static int keep_warning(enum libbpf_print_level level, const char *format, va_list args)
 {
