@@ -24,9 +24,10 @@ dibs_status core_open(struct ledger *ledger, const struct core_options *options,
     }
     self->ledger = ledger;
     self->options = *options;
-    self->nat = nat_open();
-    dibs_status s = self->nat ? process_view_load(&self->view, err)
-                              : err_set(err, DIBS_FAILURE, "opening dibs: out of memory");
+    dibs_status s = process_view_load(&self->view, err);
+    self->nat = nat_open(self->options.nat_file, self->view.boot_id);
+    if (s == DIBS_OK && !self->nat)
+        s = err_set(err, DIBS_FAILURE, "opening dibs: out of memory");
     if (s == DIBS_OK && getrandom(&self->random_state, sizeof self->random_state, 0) < 0)
         s = err_os(err, DIBS_FAILURE, errno, "cannot get random bytes");
     if (s != DIBS_OK) {

@@ -98,6 +98,10 @@ static dibs_status open_core(dibs *handle, dibs_err *err)
     if (s == DIBS_OK)
         s = find_user(to, &handle->call, err);
     options.uid = handle->call.uid;
+    static const char scheme[] = "sqlite:";
+    if (geteuid() == 0 && strncmp(to->settings.ledger, scheme, sizeof scheme - 1) == 0)
+        (void) snprintf(options.nat_file, sizeof options.nat_file, "%s-nat",
+                        to->settings.ledger + sizeof scheme - 1);
     if (s == DIBS_OK)
         return core_open(ledger, &options, &to->core, err);
     ledger_close(ledger);

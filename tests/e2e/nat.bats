@@ -219,6 +219,37 @@ N
     inside unseen
 }
 
+remembered() {
+    nft add table ip t
+    nft 'add chain ip t pre { type nat hook prerouting priority -100; }'
+    is_free 21500
+    [ ! -e "$T/ledger.db-nat" ] # few rules are read as fast as a file
+    for port in {21500..21540}; do echo "add rule ip t pre tcp dport $port dnat to 10.0.0.5:80"; done | nft -f -
+    published_by "table ip t, chain pre: dnat to 10.0.0.5:80" 21500
+    [ "$(stat -c '%U %a' "$T/ledger.db-nat")" = "root 600" ]
+    rules_read() { strace -f -e trace=sendto "$DIBS" who "$1" 2>&1 >"$T/out" | grep -c GETRULE; }
+    [ "$(rules_read 21540)" -eq 0 ]
+    grep -q "tcp 0.0.0.0:21540  table ip t, chain pre: dnat to 10.0.0.5:80" "$T/out"
+    nft add rule ip t pre tcp dport 21541 dnat to 10.0.0.5:80
+    [ "$(rules_read 21541)" -eq 1 ] # another generation
+    [ "$(rules_read 21541)" -eq 0 ]
+    for damage in '$d' 's/.*//'; do # what is not as written is read again
+        sed -i "$damage" "$T/ledger.db-nat"
+        ok who 21541
+        published_by "table ip t, chain pre: " 21541
+    done
+    chmod 0666 "$T/ledger.db-nat" # anybody might have written it
+    [ "$(rules_read 21541)" -eq 1 ]
+    nft flush chain ip t pre
+    is_free 21541
+    unshare --net "$DIBS" claim --dry-run --port 21540 # the rules of another network namespace
+}
+# bats test_tags=unserved
+@test "a command finds many rules in a file, until they change" { # a daemon remembers them itself
+    command -v strace >/dev/null || skip "needs strace"
+    inside remembered
+}
+
 by_ipvs() {
     ipvsadm -A -t 10.9.9.1:21400 -s rr
     published_by "IPVS: a virtual service, see 'ipvsadm -Ln'" 21400

@@ -8,6 +8,7 @@
 
 #include "base/auto.h"
 #include "host/kernel.h"
+#include "host/nat/cache.h"
 #include "host/nat/ipvs.h"
 #include "host/nat/legacy.h"
 #include "host/nat/nft.h"
@@ -18,9 +19,11 @@ enum {
     OLD_MS = 1000, /* what no number of changes tells about is read again after this time */
     TRIES_MAX = 5, /* to read rules that change meanwhile */
     LISTS = 4,
+    MANY = 32, /* rules that take longer to read than a file */
 };
 
 struct nat {
+    struct nat_cache_key cache;
     struct nat_netlink nl;
     bool is_known; /* `nft` is of this generation */
     uint32_t generation;
@@ -30,13 +33,14 @@ struct nat {
     int64_t hidden_ms, ipvs_ms;
 };
 
-struct nat *nat_open(void)
+struct nat *nat_open(const char *cache, const char *boot_id)
 {
     struct nat *nat = calloc(1, sizeof *nat);
 
     if (!nat)
         return NULL;
     nat->nl.fd = -1;
+    nat->cache = (struct nat_cache_key){ .path = cache, .boot_id = boot_id };
     nat->why = "they have not been read yet";
     for (size_t i = 0; i < 2; i++)
         nat->legacy[i] = (struct legacy){ .is_v6 = i == 1, .names = -1, .fd = -1 };
@@ -57,6 +61,26 @@ void nat_close(struct nat *nat)
 
 /* ---- reading ---- */
 
+/* Has the file the rules of this generation? The first process after a change reads the rules and writes it.
+ */
+static bool is_cached(struct nat *nat, uint32_t generation)
+{
+    struct nat_cache_key *key = &nat->cache;
+
+    if (!key->path[0] || (!key->netns_cookie && kernel_netns_cookie(0, &key->netns_cookie, NULL) != DIBS_OK))
+        return false;
+    key->generation = generation;
+    return nat_cache_read(key, &nat->nft);
+}
+
+/* The rules may have changed between the number and the list. */
+static bool is_current(struct nat *nat)
+{
+    uint32_t now = 0;
+
+    return nat_netlink_generation(&nat->nl, &now) == 0 && now == nat->generation;
+}
+
 static int read_nft(struct nat *nat)
 {
     uint32_t generation = 0;
@@ -66,10 +90,14 @@ static int read_nft(struct nat *nat)
         failed = nat_netlink_generation(&nat->nl, &generation);
         if (failed || (nat->is_known && nat->generation == generation))
             return failed;
-        nat_list_clear(&nat->nft);
-        failed = nft_read(&nat->nl, &nat->nft);
+        bool is_there = is_cached(nat, generation);
+        if (!is_there)
+            nat_list_clear(&nat->nft);
+        failed = is_there ? 0 : nft_read(&nat->nl, &nat->nft);
         nat->is_known = !failed;
         nat->generation = generation;
+        if (!failed && nat->nft.n_read >= MANY && nat->cache.netns_cookie && is_current(nat))
+            nat_cache_write(&nat->cache, &nat->nft);
         if (!failed)
             return 0;
     }

@@ -17,8 +17,9 @@ struct nat_rule {
 /* The rules as they were read last. */
 struct nat;
 
-/* NULL: out of memory. */
-struct nat *nat_open(void);
+/* `cache`: a file that keeps the rules for other processes, "": none; `boot_id` is that of the host. Both are
+ * borrowed. NULL: out of memory. */
+struct nat *nat_open(const char *cache, const char *boot_id);
 void nat_close(struct nat *nat); /* NULL is fine */
 
 /* Read the rules again if they have changed. `now_ms`: CLOCK_BOOTTIME. */

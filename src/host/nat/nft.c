@@ -322,6 +322,7 @@ int nft_read(struct nat_netlink *nl, struct nat_list *list)
     if (!failed) {
         nft_link(&rules);
         nft_publish(&rules, list);
+        list->n_read = rules.n_rules;
         failed = reading.failed;
     }
     nft_done(&rules);

@@ -80,6 +80,8 @@ static dibs_address destination(const struct nat_packets *packets)
 
 static bool is_listed(const struct nat_list *list, const struct nat_rule *rule)
 {
+    if (!portbits_has(&list->ports[rule->proto], rule->ports.first))
+        return false;
     for (size_t i = list->n; i > 0 && i + ALIKE_MAX > list->n; i--) {
         const struct nat_rule *other = &list->rules[i - 1];
 
@@ -114,7 +116,7 @@ void nat_list_clear(struct nat_list *list)
 {
     if (list->n > 0 || list->is_cut)
         memset(list->ports, 0, sizeof list->ports);
-    list->n = 0;
+    list->n = list->n_read = 0;
     list->is_cut = false;
 }
 

@@ -11,6 +11,7 @@
 struct nat_list {
     struct nat_rule *rules; /* the caller frees them with nat_list_done() */
     size_t n, max;
+    size_t n_read; /* rules that were read for it */
     bool is_cut;
     struct portbits ports[DIBS_PROTO_MAX + 1]; /* by protocol: every port of a rule */
 };
