@@ -541,6 +541,7 @@ static void datagrams(void)
 
 static void messages(void)
 {
+    static char large[16384];
     struct sockaddr_in address = v4("127.0.0.1");
     struct sockaddr_in to[2] = { address, address };
     struct sockaddr_in from[2];
@@ -590,8 +591,13 @@ static void messages(void)
         };
     }
     memset(from, 0, sizeof from);
+    both[1].msg_hdr.msg_name = NULL; /* each message has a form of its own */
+    both[1].msg_hdr.msg_control = large;
+    both[1].msg_hdr.msg_controllen = sizeof large;
     int n = recvmmsg(client, both, 2, MSG_WAITFORONE, NULL);
     CHECK(n >= 1 && from[0].sin_port == port && both[0].msg_len == 3 && !memcmp(got[0], "abc", 3));
+    CHECK(n == 1 ||
+          (both[1].msg_len == 3 && both[1].msg_hdr.msg_controllen < 100 && !both[1].msg_hdr.msg_flags));
 }
 
 /* A receive that waits is interrupted by a signal as without dibs, obeys SO_RCVTIMEO, and delays nobody. */

@@ -16,7 +16,7 @@
 
 enum {
     DATA_MAX = 65536,    /* no datagram is longer */
-    CONTROL_MAX = 4096,  /* of ancillary data; the kernel's own limit is larger, and never used up */
+    CONTROL_MAX = 4096,  /* of ancillary data; what the kernel adds to a datagram is far shorter */
     VECTOR_MAX = 1024,   /* messages of one call, as in the kernel */
     IOV_COUNT_MAX = 1024 /* the kernel's UIO_MAXIOV */
 };
@@ -262,9 +262,9 @@ static bool put_results(const struct as_request *request, const struct message *
         number = as_number_outside(request->tree, DIBS_UDP, as_address_port(from));
     if (number && as_address_is_local(from))
         as_address_set_port(from, number->inside);
-    return (!used || as_request_write(request, m->name, &from->space, used)) &&
-           (!m->name_size_at || as_request_write(request, m->name_size_at, &size, sizeof size)) &&
-           (!m->control_size ||
+    return (!m->name || !used || as_request_write(request, m->name, &from->space, used)) &&
+           (!m->name || !m->name_size_at || as_request_write(request, m->name_size_at, &size, sizeof size)) &&
+           (!header->msg_controllen ||
             as_request_write(request, m->control, header->msg_control, header->msg_controllen)) &&
            write_size(request, m->control_size_at, header->msg_controllen) &&
            (!m->flags_at ||
@@ -276,7 +276,10 @@ static int64_t receive_one(const struct as_request *request, int fd, int flags, 
 {
     struct message *m = &d->message;
     struct as_address from = { .size = 0 };
+    size_t control = m->control_size < sizeof d->control ? m->control_size : sizeof d->control;
 
+    if (!m->control || request->is_32bit)
+        control = 0;
     if (!read_parts(request, d))
         return -EFAULT;
     struct iovec here = { d->data, m->total < sizeof d->data ? m->total : sizeof d->data };
@@ -285,7 +288,7 @@ static int64_t receive_one(const struct as_request *request, int fd, int flags, 
                              .msg_iov = &here,
                              .msg_iovlen = 1,
                              .msg_control = d->control,
-                             .msg_controllen = m->control_size };
+                             .msg_controllen = control };
     if (!as_request_is_valid(request))
         return -EINTR; /* nobody would get the datagram */
     ssize_t n = recvmsg(fd, &header, flags | MSG_DONTWAIT);
@@ -345,7 +348,7 @@ struct as_answer as_datagram_receive(const struct as_request *request)
         read_plain(request, d);
     else if (!read_header(request, request->args[1], &d->message))
         return AS_CONTINUE;
-    if (!d->message.name || !read_name_size(request, &d->message) || d->message.control_size > CONTROL_MAX ||
+    if (!d->message.name || !read_name_size(request, &d->message) ||
         (d->message.control_size && request->is_32bit))
         return AS_CONTINUE;
     AUTO(fd_auto) int fd = as_request_socket(request);
