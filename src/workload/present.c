@@ -147,7 +147,8 @@ static bool is_of(const dibs_claim *claim, const struct workload_group *group, c
 static dibs_status refuse(const dibs_claim *claim, dibs_err *err)
 {
 
-    (void) err_set(err, DIBS_TAKEN, "it runs already: pid %d (%s) holds '%s' (port %u)%s; wait for its end",
+    (void) err_set(err, DIBS_TAKEN,
+                   "it runs already: pid %d (%s) holds '%s' (port %u)%s; wait for its end, or 'dibs stop'",
                    claim->process.pid, claim->command[0] ? claim->command : "?", claim->name, claim->port,
                    claim->is_orphan ? ", or a process that inherited its socket ('dibs who' names it)"
                    : claim->life == DIBS_UNKNOWN ? ", and it is unknown whether it is alive"

@@ -225,3 +225,40 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 END
     grep -q '50 114' "$T/said"
 }
+
+@test "Ctrl-C on a terminal reaches each role once, and the end of the terminal does, too" {
+    drain
+    printf 'roles: { slow: { command: [ %s, drain.py, slow, "1" ] }, other: { command: "exec sleep 600" } }\n' "$PYTHON" >dibs.yaml
+    for what in press hangup; do
+        rm -f slow.ready
+        "$PYTHON" -SE - "$what" "$DIBS" >"$T/said" <<'END'
+import os, pty, signal, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.environ["TERM"] = "dumb"
+    os.execv(sys.argv[2], [sys.argv[2], "run", "--all"])
+end = time.monotonic() + 30
+while not os.path.exists("slow.ready"):
+    assert time.monotonic() < end
+    time.sleep(0.05)
+time.sleep(0.2)
+said = b""
+if sys.argv[1] == "press":
+    os.write(terminal, b"\x03")
+    while True:
+        try:
+            said += os.read(terminal, 4096)
+        except OSError:
+            break
+else:
+    os.close(terminal)
+print(said.decode().replace("\r", "").replace("^C", ""))
+code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+assert code in ((130,) if sys.argv[1] == "press" else (129, 74)), code  # 74: the output has no reader any more
+END
+        if [ "$what" = press ]; then
+            [ "$(got slow)" = 'SIGINT drained ' ]
+        fi
+        [ -z "$(find "$XDG_STATE_HOME/dibs/runs" -type f)" ]
+    done
+}

@@ -139,6 +139,7 @@ nothing_held() { [ "$(held)" -eq 0 ]; }
     run_role web/0
     refused 3 run web/0 -- echo started
     says "$COMMAND"
+    says "or 'dibs stop'"
     refused 3 run web -- echo started
     is web/0/-/http held
     ok run web/1 -- echo started

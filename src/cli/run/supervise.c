@@ -224,18 +224,19 @@ static void react(struct processes *all, struct part *part, int code)
     bool is_requested = run_note_is_stopped(all->cli, &part->launch);
 
     all->last_code = code;
+    if (all->is_stopping)
+        return; /* the others have been asked already, perhaps by another signal */
     if (all->failed) {
         begin_stop(all, SIGTERM, code);
-    } else if (is_requested && !all->is_stopping) {
+    } else if (is_requested) {
         processes_note(all, "%s was stopped%s", part->title, all->n_living > 1 ? "; the others go on" : "");
-    } else if (all->keeps_going && !all->is_stopping) {
+    } else if (all->keeps_going) {
         processes_note(all, "%s has ended with %d%s", part->title, code,
                        all->n_living > 1 ? "; the others go on" : "");
         if (all->code <= 0)
             all->code = code;
     } else {
-        if (!all->is_stopping)
-            processes_note(all, "%s has ended with %d; the others are stopped", part->title, code);
+        processes_note(all, "%s has ended with %d; the others are stopped", part->title, code);
         begin_stop(all, SIGTERM, code);
     }
 }
