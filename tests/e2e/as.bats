@@ -425,6 +425,19 @@ END
     done
 }
 
+@test "an instance reaches itself, never another one, and other roles reach the first" {
+    manifest
+    starts web/0
+    wait_until 10 test -s "$T/env.0"
+    wait_until 10 serves "$(outside 3000)"
+    capture as -q web/1 -- "$PYTHON" -c "$CONNECTS" 3000
+    [ "$out" = 'Connection refused 3000' ] || complain "the second instance"
+    capture as -q web/1 -- "$CALL" own_server 3000
+    [ "$code" -eq 0 ] || complain "the second instance's own server"
+    capture as -q worker -- "$PYTHON" -c "$CONNECTS" 3000
+    [ "$out" = 'served 3000' ] || complain "another role"
+}
+
 @test "a number of the manifest never falls through to the host" {
     manifest
     listen 5432 # a stranger
