@@ -27,7 +27,8 @@ struct stopping {
     struct run_stop *all;
     size_t n;
     struct run_asked asked;
-    size_t n_ended; /* processes that ended during the last look */
+    struct process_list *trees; /* of each run, as of the last look */
+    size_t n_ended;             /* processes that ended during the last look */
     dibs_err *err;
 };
 
@@ -55,7 +56,7 @@ static bool has_runner(const struct stopping *s, const struct run_record *record
 }
 
 static dibs_status find_tree(const struct stopping *s, const struct run_record *record,
-                             struct process_list *out)
+                             const struct process_list *known, struct process_list *out)
 {
     const dibs_process *process = &record->process;
     bool is_there = process_is_there(s->view, process->pid, process->start_ticks);
@@ -63,7 +64,8 @@ static dibs_status find_tree(const struct stopping *s, const struct run_record *
                                    .start_ticks = process->start_ticks,
                                    /* Without the leader the group's number may be that of another one. */
                                    .is_group = record->is_group && is_there,
-                                   .id = record->id };
+                                   .id = record->id,
+                                   .known = known };
 
     return run_tree_find(s->view, &root, out, s->err);
 }
@@ -100,7 +102,7 @@ static dibs_status look(struct stopping *s, bool is_kill, size_t *n_living)
     for (size_t i = 0; i < s->n; i++) {
         AUTO(process_list_free) struct process_list tree = { 0 };
         struct run_stop *stop = &s->all[i];
-        dibs_status status = find_tree(s, stop->record, &tree);
+        dibs_status status = find_tree(s, stop->record, &s->trees[i], &tree);
 
         if (status != DIBS_OK)
             return status;
@@ -115,6 +117,10 @@ static dibs_status look(struct stopping *s, bool is_kill, size_t *n_living)
             ask_tree(s, stop, &tree);
         for (size_t k = 0; k < tree.n && is_kill; k++)
             send(s, stop, &tree.all[k], SIGKILL);
+        /* What has left its session and its environment is found by its parent alone, which ends now. */
+        process_list_free(&s->trees[i]);
+        s->trees[i] = tree;
+        tree = (struct process_list){ 0 };
     }
     return DIBS_OK;
 }
@@ -159,11 +165,13 @@ dibs_status runs_stop(const char *directory, struct run_stop *all, size_t n, dib
 {
     struct process_view view;
     struct stopping s = { .view = &view, .directory = directory, .all = all, .n = n, .err = err };
+    AUTO(free_auto) struct process_list *trees = calloc(n + 1, sizeof *trees);
     size_t n_living = 0;
-    dibs_status status = process_view_load(&view, err);
+    dibs_status status = trees ? process_view_load(&view, err) : err_set(err, DIBS_FAILURE, "out of memory");
 
     if (status != DIBS_OK)
         return status;
+    s.trees = trees;
     for (size_t i = 0; i < n; i++) {
         all[i].is_orphan = !has_runner(&s, all[i].record);
         (void) run_record_mark(directory, all[i].record->id, NULL); /* else dibs stops the others, too */
@@ -176,6 +184,8 @@ dibs_status runs_stop(const char *directory, struct run_stop *all, size_t n, dib
     for (size_t i = 0; i < n && status == DIBS_OK; i++)
         if (!all[i].left && !has_runner(&s, all[i].record))
             run_record_remove(directory, all[i].record->id);
+    for (size_t i = 0; i < n; i++)
+        process_list_free(&trees[i]);
     run_asked_free(&s.asked);
     (void) rmdir(directory); /* fails while there are records */
     return status;
@@ -195,7 +205,7 @@ void runs_prune(const char *directory, size_t limit)
     for (size_t i = 0; i < n; i++) {
         AUTO(process_list_free) struct process_list tree = { 0 };
 
-        if (!has_runner(&s, &records[i]) && find_tree(&s, &records[i], &tree) == DIBS_OK && tree.n == 0)
+        if (!has_runner(&s, &records[i]) && find_tree(&s, &records[i], NULL, &tree) == DIBS_OK && tree.n == 0)
             run_record_remove(directory, records[i].id);
     }
 }

@@ -25,6 +25,13 @@ static struct process_entry *find(const struct process_list *list, pid_t pid)
     return list->n ? bsearch(&wanted, list->all, list->n, sizeof *list->all, by_pid) : NULL;
 }
 
+static bool is_known(const struct run_root *root, const struct process_entry *process)
+{
+    const struct process_entry *known = root->known ? find(root->known, process->pid) : NULL;
+
+    return known && known->start_ticks == process->start_ticks;
+}
+
 bool run_tree_has_parent(const struct process_list *tree, const struct process_entry *process)
 {
     return find(tree, process->ppid) != NULL;
@@ -64,7 +71,7 @@ dibs_status run_tree_find(const struct process_view *view, const struct run_root
         struct process_entry *p = &list.all[i];
 
         p->is_member = (p->pid == root->pid && p->start_ticks == root->start_ticks) || p->is_marked ||
-                       (root->is_group && p->group == root->pid);
+                       (root->is_group && p->group == root->pid) || is_known(root, p);
     }
     mark_descendants(&list);
     for (size_t i = 0; i < list.n; i++)

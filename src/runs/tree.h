@@ -9,9 +9,10 @@ struct run_root {
     uint64_t start_ticks;
     bool is_group;  /* it leads a process group of its own, and is a living process or an unreaped one */
     const char *id; /* processes with this id in their environment belong to it, too; NULL: not looked for */
+    const struct process_list *known; /* its tree a moment ago, whose parents may have ended; NULL: none */
 };
-/* List the living processes of the tree: the root, its process group, processes with its id, and whatever
- * descends from these. dibs itself is never one. The caller frees the list. */
+/* List the living processes of the tree by pid: the root, its process group, processes with its id, those
+ * that are known, and whatever descends from these. dibs itself is never one. The caller frees the list. */
 dibs_status run_tree_find(const struct process_view *view, const struct run_root *root,
                           struct process_list *out, dibs_err *err);
 /* Processes that have received a signal, each of which gets it once. Zero: none. */

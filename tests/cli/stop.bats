@@ -99,6 +99,21 @@ END
     [ -z "$(find "$XDG_STATE_HOME/dibs/runs" -type f)" ]
 }
 
+@test "stop ends a child that has a session and an environment of its own, dibs killed or not" {
+    cat >>dibs.yaml <<'END'
+  far: { command: 'env -i setsid sh -c "echo \$\$ >far.new; mv far.new far.ready; exec sleep 600" & exec sleep 600' }
+END
+    for is_killed in false true; do
+        run_all
+        wait_until 10 test -e far.ready
+        child=$(cat far.ready)
+        echo "$child" >>"$T/started"
+        if $is_killed; then end_process "$STARTED"; fi
+        ok stop
+        not grep -q "^State:.[^ZX]" "/proc/$child/status" # init may reap it later
+    done
+}
+
 @test "stop ROLE ends this role alone, and its dibs goes on" {
     run_all
     web=$(dibs get web/http)
