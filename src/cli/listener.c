@@ -155,7 +155,7 @@ dibs_status cli_refuse_strangers(struct cli *cli, const dibs_request *requests, 
     for (size_t i = 0; i < n; i++) {
         const dibs_which which = { .name = requests[i].name, .project = requests[i].project };
 
-        if (!which.name || requests[i].holder != DIBS_HELD_BY_PROCESS || requests[i].mode == DIBS_DECLARED ||
+        if (!which.name || requests[i].mode == DIBS_DECLARED ||
             dibs_claim_find(cli->handle, &which, &claim, NULL) != DIBS_OK ||
             (!strangers && !(strangers = strangers_new())) ||
             !strangers_find(strangers, cli->handle, cli->manifest, &claim, &socket))

@@ -100,6 +100,29 @@ warned() {
     [ "$(held)" -eq 2 ]
 }
 
+@test "run refuses a port that a role shares, too, but not one that it only refers to" {
+    cat >dibs.yaml <<'END'
+roles:
+  web:
+    instances: 2
+    ports: [ http, { name: gossip, scope: RoleScoped } ]
+    command: ["true"]
+  api: { references: [ { env: GOSSIP, from: web.gossip } ], command: [ printenv, GOSSIP ] }
+END
+    ok up
+    ok get web/gossip
+    port=$out
+    listen_in "$T/elsewhere" "$port"
+    for words in web/0 "web/1 -- true" "--all"; do
+        # shellcheck disable=SC2086 # words
+        refused 3 run $words
+        says "port $port of 'project/web/-/-/gossip'"
+        says "pid $STARTED (python3)"
+    done
+    ok run api
+    [ "$out" = "$port" ]
+}
+
 @test "doctor names the stranger on a kept port" {
     ok get web
     listen_in "$T/elsewhere" "$out"

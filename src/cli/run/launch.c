@@ -281,13 +281,29 @@ static void wait_for_cgroups(const struct launch_claims *claims)
     }
 }
 
+/* Refuse to start on a port that a stranger uses. The commands only connect to ports of references. */
+static dibs_status refuse_strangers(const struct launch_claims *claims, dibs_err *err)
+{
+    size_t n = claims->n - claims->n_declared;
+    AUTO(free_auto) dibs_request *bound = calloc(n + 1, sizeof *bound);
+    size_t n_bound = 0;
+
+    if (!bound)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    for (size_t i = 0; i < n; i++)
+        if (claims->requests[i].holder == DIBS_HELD_BY_PROCESS ||
+            (claims->is_shared && claims->is_shared(claims, i)))
+            bound[n_bound++] = claims->requests[i];
+    return cli_refuse_strangers(claims->cli, bound, n_bound, err);
+}
+
 dibs_status launch_claim(const struct launch_claims *claims, dibs_err *err)
 {
     const dibs_batch others = { .requests = claims->requests,
                                 .n = claims->n - claims->n_declared,
                                 .is_contiguous = claims->is_contiguous,
                                 .align = claims->align };
-    dibs_status s = cli_refuse_strangers(claims->cli, others.requests, others.n, err);
+    dibs_status s = refuse_strangers(claims, err);
 
     if (!s)
         s = dibs_claim_ports(claims->cli->handle, &others, claims->claims, err);

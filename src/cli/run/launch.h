@@ -51,6 +51,8 @@ struct launch_claims {
     size_t n_declared;  /* so many requests at the end declare the number of another request */
     /* NULL, or called after the other claims: sets the declared numbers and the recorded variables. */
     dibs_status (*record)(const struct launch_claims *claims, void *ctx, dibs_err *err);
+    /* Does a command bind the port of the i-th request, although no process holds it? NULL: none does. */
+    bool (*is_shared)(const struct launch_claims *claims, size_t i);
     void *ctx;
 };
 /* Claim all of them or none. The handle must be open. */

@@ -78,6 +78,15 @@ void pod_ports(const struct pod *pod, const struct launch_claims *claims, uint16
         out[i] = claims->claims[pod->which[i]].port;
 }
 
+/* Does the pod share the port with its role? It binds these and its own; it connects to those of
+ * references. */
+static bool is_shared_need(const struct pod *pod, size_t i)
+{
+    const struct workload_need *need = &pod->needs.all[i];
+
+    return need->port->scope == WORKLOAD_ROLE_SCOPED && need->pod.component == pod->pod.component;
+}
+
 /* Return the request for its i-th need. */
 static dibs_request request_for(const struct pod *pod, size_t i, dibs_hold hold)
 {
@@ -160,6 +169,17 @@ static size_t find_request(const struct launch_claims *claims, const char *name)
     return at;
 }
 
+static bool is_shared(const struct launch_claims *claims, size_t request)
+{
+    const struct pods *pods = claims->ctx;
+
+    for (size_t p = 0; p < pods->n; p++)
+        for (size_t i = 0; i < pods->all[p].needs.n; i++)
+            if (pods->all[p].which[i] == request && is_shared_need(&pods->all[p], i))
+                return true;
+    return false;
+}
+
 dibs_status pods_plan(struct pods *pods, struct launch_claims *out, dibs_err *err)
 {
     dibs_hold hold = DIBS_HOLD_AUTO;
@@ -170,6 +190,7 @@ dibs_status pods_plan(struct pods *pods, struct launch_claims *out, dibs_err *er
     out->requests = calloc(max + 1, sizeof *out->requests);
     out->claims = calloc(max + 1, sizeof *out->claims);
     out->record = record;
+    out->is_shared = is_shared;
     out->ctx = pods;
     if (!out->requests || !out->claims)
         return err_set(err, DIBS_FAILURE, "out of memory");
@@ -282,14 +303,11 @@ void pod_set_words(struct launch *launch, const uint16_t *ports)
         launch->failed = ENOMEM;
 }
 
-/* A pod binds its own ports and those that it shares with its role; it connects to those of references. */
 static bool may_bind(const struct launch *launch, size_t i)
 {
     const struct pod *pod = launch->ctx;
-    const struct workload_need *need = &pod->needs.all[i];
 
-    return need->is_own ||
-           (need->port->scope == WORKLOAD_ROLE_SCOPED && need->pod.component == pod->pod.component);
+    return pod->needs.all[i].is_own || is_shared_need(pod, i);
 }
 
 dibs_status pod_launch(struct pod *pod, struct launch *out, dibs_err *err)
