@@ -214,7 +214,7 @@ dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workloa
         return err_set(err, DIBS_NOT_FOUND, "%s", why.msg);
     if (s != DIBS_NOT_FOUND)
         return s;
-    *is_found = workload_need_of_role(cli->manifest, typed, out) == DIBS_OK;
+    *is_found = workload_need_of_role(cli->manifest, rest ? rest : typed, out) == DIBS_OK;
     if (*is_found)
         return DIBS_OK;
     if (is_reserved(cli, typed)) /* cli_manifest_permits() says why it cannot be made */

@@ -85,28 +85,42 @@ dibs_status cli_check_project(struct cli *cli, const dibs_claim *claim, dibs_err
 
 /* Is there a claim of this name? For `ls`, also of names below it, and of any user. An unreadable ledger has
  * none: the command itself reports that. */
+struct search {
+    const char *batch; /* only NAME/0, NAME/1, ... of this name; NULL: any claim */
+    bool is_found;
+};
+
+bool cli_is_of_batch(const char *name, const char *batch)
+{
+    const char *number = name + strlen(batch);
+
+    return number[0] == '/' && number[1] && !number[1 + strspn(number + 1, "0123456789")];
+}
+
 static bool stop_at_first(void *ctx, const dibs_claim *claim)
 {
-    (void) claim;
-    *(bool *) ctx = true;
-    return false;
+    struct search *search = ctx;
+
+    search->is_found = !search->batch || cli_is_of_batch(claim->name, search->batch);
+    return !search->is_found;
 }
 static bool exists(struct cli *cli, const char *name, const char *dir)
 {
     bool is_prefix = cli->cmd == &cmd_ls || cli->cmd == &cmd_log;
     char full[DIBS_NAME_MAX + 1];
-    dibs_filter filter = { .name_prefix = full, .limit = 1 };
+    struct search search = { .batch = is_prefix ? NULL : full };
+    dibs_filter filter = { .name_prefix = full, .limit = is_prefix ? 1 : 0 };
     dibs_claim claim = { 0 };
-    bool is_found = false;
 
     if (!is_prefix) {
         dibs_status s =
             dibs_claim_find(cli->handle, &(dibs_which){ .name = name, .project = dir }, &claim, NULL);
 
-        return s != DIBS_NOT_FOUND && s != DIBS_INVALID;
+        if (s != DIBS_NOT_FOUND || cli->cmd != &cmd_release) /* `release` ends whole batches */
+            return s != DIBS_NOT_FOUND && s != DIBS_INVALID;
     }
     return dibs_name_locate(cli->handle, name, dir, full, NULL) == DIBS_OK &&
-           dibs_claim_list(cli->handle, &filter, stop_at_first, &is_found, NULL) == DIBS_OK && is_found;
+           dibs_claim_list(cli->handle, &filter, stop_at_first, &search, NULL) == DIBS_OK && search.is_found;
 }
 
 /* Find the group that the current project has in the ledger: another clone may have had its name first. */
@@ -139,6 +153,13 @@ dibs_status cli_after_group(struct cli *cli, const char *text, const char **rest
     return s;
 }
 
+const char *cli_in_project(struct cli *cli, const char *text)
+{
+    const char *rest = NULL;
+
+    return cli_after_group(cli, text, &rest, NULL) == DIBS_OK && rest ? rest : text;
+}
+
 /* May a relative name be the full name of a claim of any project? Those of commands that make a claim only if
  * the first part is a group for certain: a project called `web` must not take `web/http` from the others. */
 static bool makes_claims(const struct cli *cli)
@@ -152,13 +173,25 @@ static bool may_be_full(const struct cli *cli, const char *text)
     return text[first] && !cli_has(cli, "create") && (!makes_claims(cli) || strcspn(text, "@~") < first);
 }
 
+/* Write the name of a role's only port, if `text` is that role and no claim has the name `claimed`. */
+static bool role_name(struct cli *cli, const char *text, const char *claimed, const char *dir,
+                      char out[DIBS_NAME_MAX + 1])
+{
+    struct workload_need need;
+    bool is_one = !makes_claims(cli) && !cli_has(cli, "create") && cli->cmd != &cmd_ls &&
+                  cli->cmd != &cmd_log; /* no prefix */
+
+    return is_one && cli->manifest && workload_need_of_role(cli->manifest, text, &need) == DIBS_OK &&
+           cli_open(cli, NULL) == DIBS_OK && !exists(cli, claimed, dir) &&
+           text_copy(out, DIBS_NAME_MAX + 1, need.name);
+}
+
 /* Write the name for a text without leading slash: that of the manifest's port, the full name if it is a
  * claim's or begins with the current group, else the name in the project. */
 static dibs_status name_here(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1], const char **dir,
                              dibs_err *err)
 {
     char full[DIBS_NAME_MAX + 1];
-    struct workload_need need;
     dibs_err why = { 0 };
     const char *rest = NULL;
 
@@ -174,18 +207,15 @@ static dibs_status name_here(struct cli *cli, const char *text, char out[DIBS_NA
         bool is_own = relative == DIBS_OK && exists(cli, out, *dir) && !(rest && exists(cli, full, *dir));
 
         if (!is_own && (rest || exists(cli, full, NULL))) {
-            (void) text_copy(out, DIBS_NAME_MAX + 1, full);
+            if (!rest || !role_name(cli, rest, full, *dir, out))
+                (void) text_copy(out, DIBS_NAME_MAX + 1, full);
             *dir = rest ? *dir : NULL;
             return DIBS_OK;
         }
     }
     if (relative)
         return err_set(err, relative, "%s", why.msg);
-    bool is_one = !makes_claims(cli) && !cli_has(cli, "create") && cli->cmd != &cmd_ls &&
-                  cli->cmd != &cmd_log; /* no prefix */
-    if (is_one && cli->manifest && workload_need_of_role(cli->manifest, text, &need) == DIBS_OK &&
-        cli_open(cli, NULL) == DIBS_OK && !exists(cli, out, *dir))
-        (void) text_copy(out, DIBS_NAME_MAX + 1, need.name);
+    (void) role_name(cli, text, out, *dir, out);
     return DIBS_OK;
 }
 

@@ -31,10 +31,16 @@ bool cli_is_of_project(const dibs_project *project, const dibs_claim *claim);
 /* TAKEN: the claim belongs to another project than the current one, and --force is not given. */
 dibs_status cli_check_project(struct cli *cli, const dibs_claim *claim, dibs_err *err);
 
+/* Is a name that begins with `batch` one of its claims, NAME/0, NAME/1, ..., as `dibs claim -n` names them?
+ */
+bool cli_is_of_batch(const char *name, const char *batch);
+
 /* Is it a port number, as 8080 or :8080? Return its digits, else NULL. */
 const char *cli_port_digits(const char *text);
 /* Get what follows the current group in a full name; NULL when the name does not begin with that group. */
 dibs_status cli_after_group(struct cli *cli, const char *text, const char **rest, dibs_err *err);
+/* Return the text without the group, if it begins with that of the current project. */
+const char *cli_in_project(struct cli *cli, const char *text);
 
 /* Make a typed name absolute. *dir is the project of a relative name, else NULL. */
 dibs_status cli_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1], const char **dir,

@@ -138,6 +138,48 @@ two_trees() {
 project/web/0/x' ]
 }
 
+@test "a batch of another project is exit 3 with its project" {
+    repository "$T/proj"
+    git -C "$T/proj" worktree add -q -b topic "$T/other"
+    cd "$T/proj"
+    ok claim -n 2 shard --keep
+    ports=$out
+    cd "$T/other"
+    refused 3 release proj@main/shard
+    says "proj@main/shard/0"
+    says "$T/proj"
+    refused 3 release shard proj@main/shard
+    ok release shard --json
+    json 'd == {"released": 0}'
+    ok release --force proj@main/shard --json
+    json 'd == {"released": 2}'
+    cd "$T/proj"
+    ok claim -n 2 shard --keep
+    [ "$out" = "$ports" ]
+}
+
+@test "behind the group stands whatever stands without it: a role with one port, a role to run" {
+    mkdir "$T/proj"
+    cat >"$T/proj/dibs.yaml" <<'END'
+roles: { pg: { ports: [sql], command: [printenv, SQL_PORT] }, web: { ports: [http, admin] } }
+END
+    repository "$T/proj"
+    cd "$T/proj"
+    ok get proj@main/pg
+    port=$out
+    for command in "get pg" "get proj@main/pg" "get proj@main/pg --existing" "transfer proj@main/pg --keep" "run proj@main/pg"; do
+        # shellcheck disable=SC2086 # words
+        ok $command
+        [ "$out" = "$port" ]
+    done
+    refused 3 assert proj@main/pg # found, though nobody listens
+    ok env proj@main/pg
+    [ "$out" = "SQL_PORT=$port" ]
+    refused 5 get proj@main/web
+    ok release proj@main/pg --json
+    json 'd == {"released": 1}'
+}
+
 @test "the name that ls shows means that claim in every command, and makes no second one" {
     repository "$T/proj"
     cd "$T/proj"

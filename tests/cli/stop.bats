@@ -161,6 +161,22 @@ value_of() { sed -n "s/^dibs: stopped $1 (pid \([0-9]*\)).*/\1/p" "$T/err"; }
     [ "$(tree)" -eq 0 ]
 }
 
+@test "stop knows a role by the full name of its port, and a command by that of its own" {
+    run_all
+    ok ls --names
+    name=$(grep /web/ <<<"$out")
+    ok stop "$name"
+    says 'stopped web'
+    not says api
+    ok stop "${name%%/*}/api"
+    says 'stopped api'
+    start "$DIBS" run -p own -- sleep 600
+    wait_until 10 eval '[ -n "$(dibs ls --names | grep /own)" ] && dibs ls --json | grep -q \"sleep\"'
+    ok stop "${name%%/*}/own"
+    says 'stopped own'
+    refused 5 stop "${name%%/*}/other"
+}
+
 @test "what a command leaves behind is stopped, too, after the command and dibs have ended" {
     start "$DIBS" -q run -p web -- sh -c '(setsid sleep 600 &); (sleep 600 &); exit 0'
     wait "$STARTED"

@@ -68,6 +68,8 @@ dibs_status launch_not_run(struct cli *cli, const char *command, int failed, dib
 dibs_status run_command(struct cli *cli, dibs_err *err);
 /* `dibs run ROLE[/INSTANCE] [-- COMMAND]`. *is_meant is false when the first argument is no role. */
 dibs_status run_role(struct cli *cli, bool *is_meant, dibs_err *err);
+/* Drop the project's group from leading arguments that are roles behind it: `shop@main/web`. */
+void run_drop_group(struct cli *cli);
 /* Are the arguments several roles, and nothing else? */
 bool run_is_roles(const struct cli *cli);
 /* `dibs run ROLE ROLE...`, or without words `dibs run --all` */

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "cli/run/pod.h"
+#include "cli/target.h"
 
 #include "base/banned.h"
 
@@ -67,6 +68,23 @@ static bool is_role(const struct workload_group *group, const char *typed)
     (void) text_copy(role, sizeof role, typed);
     role[strcspn(role, "/")] = '\0';
     return workload_role_typed(group, typed) || workload_role_typed(group, role);
+}
+
+void run_drop_group(struct cli *cli)
+{
+    bool was_open = cli->handle;
+
+    for (int i = 0; cli->manifest && !cli->is_dashed && i < cli->argc; i++) {
+        char *rest = cli->argv[i] + (cli_in_project(cli, cli->argv[i]) - cli->argv[i]);
+
+        if (!is_role(cli->manifest, rest))
+            break;
+        cli->argv[i] = rest;
+    }
+    if (!was_open) { /* the ledger was asked, and must not be open in the child */
+        dibs_close(cli->handle);
+        cli->handle = NULL;
+    }
 }
 
 bool run_is_roles(const struct cli *cli)

@@ -145,16 +145,20 @@ struct members {
     struct release *r;
     const char *name; /* of the batch */
     bool is_lost;
+    dibs_status status; /* TAKEN: the batch is of another project */
+    dibs_err err;
 };
 
-/* Add a target for NAME/0, NAME/1, ..., as `dibs claim -n` names them. */
+/* Add a target for a claim of the batch. */
 static bool add_member(void *ctx, const dibs_claim *claim)
 {
     struct members *all = ctx;
-    const char *number = claim->name + strlen(all->name);
 
-    if (number[0] != '/' || !number[1] || number[1 + strspn(number + 1, "0123456789")])
+    if (!cli_is_of_batch(claim->name, all->name))
         return true;
+    all->status = cli_check_project(all->r->cli, claim, &all->err);
+    if (all->status)
+        return false;
     struct target *target = add_target(all->r);
     all->is_lost = !target;
     if (!target)
@@ -183,6 +187,10 @@ static dibs_status add_batch(struct release *r, size_t i, dibs_err *err)
         return DIBS_OK;
     if (members.is_lost)
         return err_set(err, DIBS_FAILURE, "out of memory");
+    if (members.status) {
+        *err = members.err;
+        return members.status;
+    }
     if (r->n_targets > n && !has_claim)
         r->targets[i] = r->targets[--r->n_targets];
     return DIBS_OK;

@@ -6,6 +6,7 @@
 #include "cli/environment.h"
 #include "cli/manifest.h"
 #include "cli/run/procfile.h"
+#include "cli/target.h"
 
 #include "base/banned.h"
 
@@ -17,7 +18,7 @@ static dibs_status print_pod(struct cli *cli, const struct environment_format *f
     AUTO(free_auto) struct workload_value *values = NULL;
     struct workload_pod pod = { 0 };
     bool is_whole = true;
-    dibs_status s = workload_pod_parse(group, cli->argv[0], &pod, err);
+    dibs_status s = workload_pod_parse(group, cli_in_project(cli, cli->argv[0]), &pod, err);
 
     if (s == DIBS_OK)
         s = workload_needs_of(group, &pod, &needs, err);

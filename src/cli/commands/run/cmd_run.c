@@ -20,6 +20,7 @@ static dibs_status run_any(struct cli *cli, dibs_err *err)
                          : run_all(cli, NULL, 0, err);
     if (!cli->argc)
         return err_set(err, DIBS_INVALID, "run: which command? see 'dibs run --help'");
+    run_drop_group(cli);
     if (run_is_roles(cli))
         return run_all(cli, cli->argv, (size_t) cli->argc, err);
     if (cli_has(cli, "keep-going"))

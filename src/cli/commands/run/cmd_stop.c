@@ -9,16 +9,26 @@
 #include "cli/claim_options.h"
 #include "cli/manifest.h"
 #include "cli/run/note.h"
+#include "cli/target.h"
 #include "runs/stop.h"
 
 #include "base/banned.h"
 
-/* Is the run with this title meant by "web", "web/1"? */
-static bool is_meant(const char *title, const char *typed)
+/* Is the first name the second one, or whole leading parts of it? */
+static bool leads(const char *first, const char *name)
 {
-    size_t len = strlen(typed);
+    size_t len = strlen(first);
 
-    return strncmp(title, typed, len) == 0 && (title[len] == '/' || !title[len]);
+    return strncmp(name, first, len) == 0 && (name[len] == '/' || !name[len]);
+}
+
+/* Is the run with this title meant by "web", "web/1", or by the name of a port of its role, "web/1/-/http"?
+ */
+static bool is_meant(const struct cli *cli, const char *title, const char *typed)
+{
+    char name[DIBS_NAME_MAX + 1];
+
+    return leads(typed, title) || (title[0] && leads(title, typed) && cli_manifest_name(cli, typed, name));
 }
 
 static const char *shown(const char *title)
@@ -107,7 +117,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
 {
     AUTO(free_auto) struct run_record *records = NULL;
     AUTO(free_auto) struct run_stop *stops = NULL;
-    const char *typed = cli->argc ? cli->argv[0] : NULL;
+    const char *typed = cli->argc ? cli_in_project(cli, cli->argv[0]) : NULL;
     char directory[PATH_MAX];
     size_t n = 0;
     size_t n_meant = 0;
@@ -121,7 +131,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     if (!stops)
         return err_set(err, DIBS_FAILURE, "out of memory");
     for (size_t i = 0; i < n; i++)
-        if (!typed || is_meant(records[i].title, typed))
+        if (!typed || is_meant(cli, records[i].title, typed))
             stops[n_meant++].record = &records[i];
     if (n_meant == 0 && typed) {
         s = none_runs(cli, typed, records, n, err);
