@@ -64,9 +64,6 @@ void engine_isolate(struct engine *engine, pid_t parent, const dibs_claim *claim
             "commands get no cgroup of their own: a descendant that leaves them may bind nothing", "why",
             err.msg);
     engine->has_no_cgroups = err.code != DIBS_OK;
-    /* With numbers of its own the command may be served by its parent, which binds in its place (hold/as). */
-    if (claim->as_port && !engine->has_no_cgroups)
-        enforce_join(engine->enforce, &facts.process, parent);
 }
 
 dibs_status engine_number(struct engine *engine, pid_t parent, pid_t pid, struct numbers *numbers,

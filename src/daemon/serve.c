@@ -373,6 +373,12 @@ static int64_t next_ms(void *ctx)
     const struct serve *s = ctx;
     int64_t wait_ms = runtime_sooner(engine_next_ms(s->engine), api_next_ms(s->api));
 
+    /* The end of a cgroup's last process is no event. */
+    if (s->enforce && enforce_has_cgroups(s->enforce)) {
+        int64_t left_ms = s->look_ms - clock_monotonic_ms();
+
+        wait_ms = runtime_sooner(wait_ms, left_ms > 0 ? left_ms : 0);
+    }
     return s->portserver ? runtime_sooner(wait_ms, portserver_next_ms(s->portserver)) : wait_ms;
 }
 

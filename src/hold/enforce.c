@@ -35,6 +35,8 @@
 enum {
     LOAD_MS = 20000, /* the kernel checks the programs in some milliseconds, on a busy machine in more */
     KEYS_MAX = DIBS_PROTO_MAX,
+    LOCK_MS = 2000, /* a daemon that was killed, or one that starts, has the lock for some milliseconds */
+    LOCK_STEP_MS = 10,
 };
 
 /* What the map has of a claim. */
@@ -95,6 +97,19 @@ static void forget_cookies(struct enforce *e)
     hash_table_each(&e->cookies, free_item, &e->cookies);
 }
 
+/* With numbers of its own the command may be served by its parent, which binds in its place (hold/as). */
+static void set_helper(const struct enforce *e, pid_t pid, struct ports_owner *out)
+{
+    struct process_facts holder = { 0 };
+    struct process_facts parent = { 0 };
+
+    if (process_identify(e->view, pid, &holder, NULL) != DIBS_OK || holder.ppid <= 1 ||
+        process_identify(e->view, holder.ppid, &parent, NULL) != DIBS_OK || parent.uid != holder.uid)
+        return;
+    out->helper_pid = (uint32_t) holder.ppid;
+    out->helper_start_ticks = parent.process.start_ticks;
+}
+
 /* The kernel's programs compare pids of the initial namespace, which only a daemon there knows. */
 static void set_owner(const struct enforce *e, const dibs_claim *claim, struct ports_owner *out)
 {
@@ -107,6 +122,8 @@ static void set_owner(const struct enforce *e, const dibs_claim *claim, struct p
     out->kind = PORTS_OWNER_TREE;
     out->pid = (uint32_t) pid;
     out->start_ticks = claim->process.start_ticks;
+    if (claim->as_port)
+        set_helper(e, pid, out);
     struct run_cgroup cgroup = { 0 };
     dibs_process here = claim->process;
     here.pid = pid;
@@ -283,11 +300,6 @@ dibs_status enforce_isolate(struct enforce *enforce, const dibs_process *process
     return run_cgroup_make(enforce->cgroups, process, path, err);
 }
 
-void enforce_join(struct enforce *enforce, const dibs_process *process, pid_t pid)
-{
-    run_cgroup_join(enforce->cgroups, process, pid);
-}
-
 /* Attach a program to a cgroup. Unlike a link this stays until the cgroup is removed, also without us. */
 static int attach(int cgroup, int program, enum bpf_attach_type type)
 {
@@ -331,6 +343,11 @@ void enforce_clean(struct enforce *enforce)
     run_cgroups_clean(enforce->cgroups);
 }
 
+bool enforce_has_cgroups(const struct enforce *enforce)
+{
+    return run_cgroups_count(enforce->cgroups) > 0;
+}
+
 /* ---- open and close ---- */
 
 /* Receive the descriptors from dibs-bpf. */
@@ -358,8 +375,9 @@ static dibs_status receive(struct enforce *e, int fd, dibs_err *err)
     return err_set(err, DIBS_UNAVAILABLE, "%s", n > 0 ? text : "dibs-bpf ended without an answer");
 }
 
-/* Lock the folder of pins, so that no second daemon replaces the state of one that runs. *has_other: one has
- * it. Without pins there is nothing to lock. */
+/* Lock the folder of pins, so that no second daemon replaces the state of one that runs: a daemon without
+ * pins does that only while it starts, and shares the lock with others. *has_other: another daemon has it.
+ * Without the folder there is nothing to lock. */
 static dibs_status lock_pins(struct enforce *e, bool is_persistent, bool *has_other, dibs_err *err)
 {
     *has_other = false;
@@ -368,11 +386,16 @@ static dibs_status lock_pins(struct enforce *e, bool is_persistent, bool *has_ot
                       "cannot make " HAND_OVER_PINS
                       " (if no bpf file system is there: mount -t bpf bpf /sys/fs/bpf)");
     e->pins = open(HAND_OVER_PINS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (e->pins >= 0 && flock(e->pins, LOCK_EX | LOCK_NB) == 0)
-        return DIBS_OK;
+    int64_t end_ms = clock_monotonic_ms() + LOCK_MS;
+    while (e->pins >= 0) {
+        if (flock(e->pins, (is_persistent ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0)
+            return DIBS_OK;
+        if (errno != EWOULDBLOCK || !is_persistent || clock_monotonic_ms() >= end_ms)
+            break;
+        (void) poll(NULL, 0, LOCK_STEP_MS);
+    }
     *has_other = e->pins >= 0 && errno == EWOULDBLOCK;
     fd_auto(&e->pins);
-    e->pins = -1;
     if (is_persistent)
         return *has_other ? err_set(err, DIBS_TAKEN,
                                     "another daemon with --enforce-persistent runs, and has " HAND_OVER_PINS)
@@ -446,6 +469,8 @@ dibs_status enforce_open(const struct enforce_options *options, struct enforce *
     dibs_status s = enforce_find_cgroups(cgroups, sizeof cgroups, err);
     if (s == DIBS_OK)
         s = run_loader(self, options, cgroups, err);
+    if (!options->is_persistent)
+        fd_auto(&self->pins); /* what was pinned has ended */
     if (s == DIBS_OK)
         s = exempt_us(self, err);
     if (s == DIBS_OK)

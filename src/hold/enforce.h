@@ -33,8 +33,6 @@ void enforce_drop(struct enforce *enforce, uint64_t claim_id);
 /* Give the process (of our pid namespace) a cgroup of its own, as run_cgroup_make(): claims that it makes or
  * gets afterwards belong to all processes in it. */
 dibs_status enforce_isolate(struct enforce *enforce, const dibs_process *process, char *path, dibs_err *err);
-/* Move another process into the cgroup of `process`, if that is possible. */
-void enforce_join(struct enforce *enforce, const dibs_process *process, pid_t pid);
 /* Write the address as the kernel's programs compare it: IPv4 mapped into IPv6. */
 void enforce_address(const dibs_address *address, uint32_t out[4]);
 /* Let the processes of the process's cgroup use port numbers of their own (hold/bpf/numbers_map.h), after
@@ -43,6 +41,8 @@ dibs_status enforce_numbers(struct enforce *enforce, const dibs_process *process
                             dibs_err *err);
 /* Remove the cgroups in which no process is left. */
 void enforce_clean(struct enforce *enforce);
+/* Are there cgroups that enforce_clean() may have to remove? */
+bool enforce_has_cgroups(const struct enforce *enforce);
 /* Before all claims are put again: forget them. Their ports stay refused until enforce_sweep(), which removes
  * from the map what was not put meanwhile. */
 void enforce_forget(struct enforce *enforce);

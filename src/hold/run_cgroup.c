@@ -144,14 +144,6 @@ dibs_status run_cgroup_make(struct run_cgroups *cgroups, const dibs_process *pro
     return s == DIBS_OK ? move_to(cgroups, path, process->pid, err) : s;
 }
 
-void run_cgroup_join(struct run_cgroups *cgroups, const dibs_process *process, pid_t pid)
-{
-    const struct cgroup *cgroup = find(cgroups, process->pid, process->start_ticks);
-
-    if (cgroup)
-        (void) move_to(cgroups, cgroup->path, (int32_t) pid, NULL); /* else it binds as a stranger */
-}
-
 bool run_cgroup_of(const struct run_cgroups *cgroups, const dibs_process *process, struct run_cgroup *out)
 {
     const struct cgroup *cgroup = find(cgroups, process->pid, process->start_ticks);
@@ -190,6 +182,11 @@ void run_cgroups_clean(struct run_cgroups *cgroups)
 {
     if (cgroups->all.n > 0)
         hash_table_each(&cgroups->all, clean_one, cgroups);
+}
+
+size_t run_cgroups_count(const struct run_cgroups *cgroups)
+{
+    return cgroups->all.n;
 }
 
 /* ---- open and close ---- */

@@ -33,11 +33,10 @@ dibs_status run_cgroup_make(struct run_cgroups *cgroups, const dibs_process *pro
 /* Return the cgroup that was made for the process; false: none. */
 bool run_cgroup_of(const struct run_cgroups *cgroups, const dibs_process *process, struct run_cgroup *out);
 
-/* Move another process into that cgroup, if that is possible. */
-void run_cgroup_join(struct run_cgroups *cgroups, const dibs_process *process, pid_t pid);
 /* Open the directory of that cgroup; -1: none. */
 int run_cgroup_open(const struct run_cgroups *cgroups, const dibs_process *process);
 
-/* Remove the cgroups in which no process is left. To be called every second or so. */
+/* Remove the cgroups in which no process is left. To be called every second or so, while there are any. */
 void run_cgroups_clean(struct run_cgroups *cgroups);
+size_t run_cgroups_count(const struct run_cgroups *cgroups);
 #endif

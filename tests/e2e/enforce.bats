@@ -413,3 +413,30 @@ child.terminate()' "$SOCKET" "$PUBLIC/setuid"
     assert_status 0
     wait_until 10 rmdir "$closed"
 }
+
+@test "a daemon that has nothing else to do removes the cgroups of commands that have ended" {
+    CGROUPS=$(findmnt -nt cgroup2 -o TARGET | head -n 1)
+    enforcing
+    for _ in 1 2 3; do # each command wakes the daemon; on a busy machine three seconds can be too short
+        dibs run -p web -- sh -c "cat /proc/self/cgroup >\"$T/cgroup\""
+        cgroup=$(sed -n 's/^0:://p' "$T/cgroup")
+        [[ $cgroup = *dibs-run.* ]]
+        sleep 3
+        if is_gone "$cgroup"; then return 0; fi
+    done
+    false
+}
+
+@test "the roles of a manifest bind their numbers at once, whichever way serves them" {
+    enforcing
+    cat >dibs.yaml <<END
+group: shop
+roles:
+  db:  { ports: [ { name: sql, as: 5432 } ], command: [ "$PUBLIC/bind_once.py", "5432" ] }
+  web: { ports: [ { name: http, as: 3000 } ], command: [ sh, -c, "sleep 0.5; $PUBLIC/bind_once.py 3000" ] }
+END
+    for way in bpf seccomp; do
+        run dibs -q run --all --keep-going --as-by $way
+        [ "$(grep -c '| ok$' <<<"$output")" = 2 ] || { echo "$way: $output"; false; }
+    done
+}

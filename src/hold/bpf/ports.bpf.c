@@ -139,11 +139,18 @@ static __always_inline int is_in_cgroup(const struct ports_owner *owner)
     return 0;
 }
 
+static __always_inline int is_process(__u32 pid, __u64 start_ticks)
+{
+    return pid == bpf_get_current_pid_tgid() >> 32 && start_ticks == start_ticks_of(current_process());
+}
+
 static __always_inline int may_bind(const struct ports_owner *owner)
 {
     switch (owner->kind) {
     case PORTS_OWNER_UID: return (__u32) bpf_get_current_uid_gid() == owner->uid;
-    case PORTS_OWNER_TREE: return (owner->cgroup && is_in_cgroup(owner)) || is_descendant(owner);
+    case PORTS_OWNER_TREE:
+        return (owner->cgroup && is_in_cgroup(owner)) || is_descendant(owner) ||
+               (owner->helper_pid && is_process(owner->helper_pid, owner->helper_start_ticks));
     default: return 1;
     }
 }
@@ -153,8 +160,7 @@ static __always_inline int is_daemon(void)
     __u32 first = 0;
     const struct ports_exempt *daemon = bpf_map_lookup_elem(&exempt, &first);
 
-    return daemon && daemon->pid == bpf_get_current_pid_tgid() >> 32 &&
-           daemon->start_ticks == start_ticks_of(current_process());
+    return daemon && is_process(daemon->pid, daemon->start_ticks);
 }
 
 /* The search for an owner that refuses a bind. */

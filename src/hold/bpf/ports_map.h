@@ -41,7 +41,9 @@ struct ports_owner {
     __u64 claim;       /* its id: the daemon replaces and removes an owner by it */
     __u64 cgroup;      /* 0: none */
     __u64 start_ticks; /* field 22 of /proc/PID/stat */
-    __u32 pid;         /* in the initial pid namespace */
+    __u64 helper_start_ticks;
+    __u32 helper_pid; /* a process that binds in its place, without its descendants; 0: none */
+    __u32 pid;        /* in the initial pid namespace */
     __u32 uid;
     __u8 kind;  /* enum ports_owner_kind */
     __u8 any;   /* PORTS_ANY4, PORTS_ANY6; 0: `address` alone */
@@ -49,6 +51,7 @@ struct ports_owner {
     __u8 unused1;
     __u16 n; /* of index 0: how many owners the port has */
     __u16 unused2;
+    __u32 unused3;
     __u32 address[4]; /* network byte order; IPv4 is mapped into IPv6 */
 };
 
