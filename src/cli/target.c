@@ -83,8 +83,6 @@ dibs_status cli_check_project(struct cli *cli, const dibs_claim *claim, dibs_err
 
 /* ---- names ---- */
 
-/* Is there a claim of this name? For `ls`, also of names below it, and of any user. An unreadable ledger has
- * none: the command itself reports that. */
 struct search {
     const char *batch; /* only NAME/0, NAME/1, ... of this name; NULL: any claim */
     bool is_found;
@@ -104,6 +102,9 @@ static bool stop_at_first(void *ctx, const dibs_claim *claim)
     search->is_found = !search->batch || cli_is_of_batch(claim->name, search->batch);
     return !search->is_found;
 }
+
+/* Is there a claim of this name? For `ls`, also of names below it, and of any user. An unreadable ledger has
+ * none: the command itself reports that. */
 static bool exists(struct cli *cli, const char *name, const char *dir)
 {
     bool is_prefix = cli->cmd == &cmd_ls || cli->cmd == &cmd_log;
