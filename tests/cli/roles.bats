@@ -141,6 +141,8 @@ nothing_held() { [ "$(held)" -eq 0 ]; }
     says "$COMMAND"
     says "or 'dibs stop'"
     refused 3 run web -- echo started
+    refused 3 run -p web/0/http -- echo started
+    not says 'to run both' # no name beside the manifest's would be accepted
     is web/0/-/http held
     ok run web/1 -- echo started
     [ "$out" = started ]

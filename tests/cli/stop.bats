@@ -175,6 +175,14 @@ value_of() { sed -n "s/^dibs: stopped $1 (pid \([0-9]*\)).*/\1/p" "$T/err"; }
     ok stop "${name%%/*}/own"
     says 'stopped own'
     refused 5 stop "${name%%/*}/other"
+    # Another group is another project, also in the same directory.
+    start "$DIBS" run --group team -p own -- sleep 600
+    wait_until 10 eval 'dibs ls --json team/own | grep -q \"sleep\"'
+    ok ls --names
+    prints team/own
+    refused 5 stop own
+    ok stop team/own
+    says 'stopped own'
 }
 
 @test "what a command leaves behind is stopped, too, after the command and dibs have ended" {

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "cli/claim_options.h"
+#include "cli/manifest.h"
 #include "cli/run/launch.h"
 #include "cli/target.h"
 #include "net/bindings.h"
@@ -310,6 +311,7 @@ static dibs_status count_ports(struct launch_claims *claims, dibs_err *err)
 static dibs_status tell_apart(const struct command *command, dibs_status status, dibs_err *err)
 {
     char cause[DIBS_ERR_MSG_MAX];
+    char name[DIBS_NAME_MAX + 1];
 
     if (status != DIBS_TAKEN || !err || err->blocker.relation != DIBS_REL_SAME_NAME || err->blocker.differs ||
         !err->blocker.pid)
@@ -321,6 +323,8 @@ static dibs_status tell_apart(const struct command *command, dibs_status status,
 
         if (strcmp(want->name, blocker.name) != 0)
             continue;
+        if (cli_manifest_name(command->claims.cli, named->typed, name))
+            return status; /* a name like it cannot be made */
         (void) text_copy(cause, sizeof cause, err->msg);
         (void) err_set(err, status,
                        "%.700s; to run both, call this one -p %.60s-2:%.60s, or give --group NAME", cause,

@@ -400,6 +400,6 @@ dibs_status pods_find(const struct workload_group *group, char *const *typed, si
             s = add_pod(out, group, &pod, err);
     }
     if (!s && out->n == 0)
-        return err_set(err, DIBS_INVALID, "run: no role of %s has a command", group->source);
+        return err_set(err, DIBS_INVALID, "no role of %s has a command", group->source);
     return s;
 }

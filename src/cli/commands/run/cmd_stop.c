@@ -113,38 +113,77 @@ static void reap(struct cli *cli, const struct run_stop *stops, size_t n)
         cli_note(cli, "the claims end with their next use: %s", err.msg);
 }
 
+/* The runs of a project, and those of them that are meant. */
+struct meant {
+    char directory[PATH_MAX]; /* of the project's records */
+    struct run_record *records;
+    struct run_stop *stops;
+    size_t n_records, n;
+};
+
+static void meant_auto(struct meant *meant)
+{
+    free(meant->records);
+    free(meant->stops);
+}
+
+/* Find the runs that `typed` (NULL: all) means among those of out->directory. */
+static dibs_status find(const struct cli *cli, const char *typed, struct meant *out, dibs_err *err)
+{
+    dibs_status s = run_records_list(out->directory, &out->records, &out->n_records, err);
+
+    if (s != DIBS_OK)
+        return s;
+    out->stops = calloc(out->n_records + 1, sizeof *out->stops);
+    if (!out->stops)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    for (size_t i = 0; i < out->n_records; i++)
+        if (!typed || is_meant(cli, out->records[i].title, typed))
+            out->stops[out->n++].record = &out->records[i];
+    return DIBS_OK;
+}
+
+/* Find the runs of a full name whose group --group had chosen: it is a project of its own. False: none. */
+static bool find_in_group(const struct cli *cli, const char *typed, struct meant *out)
+{
+    AUTO(meant_auto) struct meant found = { .n = 0 };
+    char group[DIBS_NAME_MAX + 1];
+    const char *slash = strchr(typed, '/');
+
+    if (!slash || slash == typed || !text_copy(group, sizeof group, typed))
+        return false;
+    group[slash - typed] = '\0';
+    if (run_directory(group, found.directory, sizeof found.directory, NULL) != DIBS_OK ||
+        find(cli, slash + 1, &found, NULL) != DIBS_OK || found.n == 0)
+        return false;
+    meant_auto(out);
+    *out = found;
+    found = (struct meant){ .n = 0 };
+    return true;
+}
+
 static dibs_status run(struct cli *cli, dibs_err *err)
 {
-    AUTO(free_auto) struct run_record *records = NULL;
-    AUTO(free_auto) struct run_stop *stops = NULL;
+    AUTO(meant_auto) struct meant meant = { .n = 0 };
     const char *typed = cli->argc ? cli_in_project(cli, cli->argv[0]) : NULL;
-    char directory[PATH_MAX];
-    size_t n = 0;
-    size_t n_meant = 0;
-    dibs_status s = run_note_directory(cli, directory, err);
+    dibs_status s = run_note_directory(cli, meant.directory, err);
 
     if (s == DIBS_OK)
-        s = run_records_list(directory, &records, &n, err);
+        s = find(cli, typed, &meant, err);
     if (s != DIBS_OK)
         return s;
-    stops = calloc(n + 1, sizeof *stops);
-    if (!stops)
-        return err_set(err, DIBS_FAILURE, "out of memory");
-    for (size_t i = 0; i < n; i++)
-        if (!typed || is_meant(cli, records[i].title, typed))
-            stops[n_meant++].record = &records[i];
-    if (n_meant == 0 && typed) {
-        s = none_runs(cli, typed, records, n, err);
-        if (s != DIBS_OK)
+    if (meant.n == 0 && typed) {
+        s = none_runs(cli, typed, meant.records, meant.n_records, err);
+        if (s != DIBS_OK && !find_in_group(cli, typed, &meant))
             return s;
-    } else if (n_meant == 0) {
+    } else if (meant.n == 0) {
         cli_note(cli, "'dibs run' has started nothing here that runs");
     }
-    s = runs_stop(directory, stops, n_meant, err);
+    s = runs_stop(meant.directory, meant.stops, meant.n, err);
     if (s != DIBS_OK)
         return s;
-    reap(cli, stops, n_meant);
-    return report(cli, stops, n_meant, err);
+    reap(cli, meant.stops, meant.n);
+    return report(cli, meant.stops, meant.n, err);
 }
 
 const struct cli_cmd cmd_stop = {
