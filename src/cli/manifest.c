@@ -189,12 +189,29 @@ static void nearest_name(struct cli *cli, const char *typed, char out[SUGGEST_MA
     (void) text_copy(out, SUGGEST_MAX + 1, nearest.best.name ? nearest.best.name : "");
 }
 
+/* Write "; there are: web/-/gossip, web/0/http" for the role that is nearest to the typed name; "" for none.
+ */
+static void ports_of_nearest(struct cli *cli, const char *typed, char out[DIBS_ERR_MSG_MAX])
+{
+    struct suggest best = { .wanted = typed };
+    struct workload_need need;
+    dibs_err why = { 0 };
+    const char *list = NULL;
+
+    for (size_t i = 0; i < cli->manifest->n_roles; i++)
+        suggest_offer(&best, cli->manifest->roles[i].name);
+    if (best.name && workload_need_parse(cli->manifest, best.name, &need, NULL, &why) == DIBS_NOT_FOUND)
+        list = strstr(why.msg, "; there are: ");
+    (void) text_copy(out, DIBS_ERR_MSG_MAX, list ? list : "");
+}
+
 dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workload_need *out, bool *is_found,
                               dibs_err *err)
 {
     bool is_like = false;
     const char *rest = NULL;
     char nearest[SUGGEST_MAX + 1] = "";
+    char ports[DIBS_ERR_MSG_MAX] = "";
     dibs_err why = { 0 };
 
     *is_found = false;
@@ -220,9 +237,11 @@ dibs_status cli_manifest_need(struct cli *cli, const char *typed, struct workloa
     if (is_reserved(cli, typed)) /* cli_manifest_permits() says why it cannot be made */
         return is_like ? err_set(err, s, "%s", why.msg) : DIBS_OK;
     if (!strstr(why.msg, "did you mean"))
-        nearest_name(cli, typed, nearest);
-    return err_set(err, s, "%s%s%s%s (a name of your own: dibs %s '%.80s')", why.msg,
-                   nearest[0] ? "; did you mean '" : "", nearest, nearest[0] ? "'?" : "",
+        nearest_name(cli, rest ? rest : typed, nearest);
+    if (!nearest[0] && !strstr(why.msg, "there are"))
+        ports_of_nearest(cli, rest ? rest : typed, ports);
+    return err_set(err, s, "%s%s%s%s%.300s (a name of your own: dibs %s '%.80s')", why.msg,
+                   nearest[0] ? "; did you mean '" : "", nearest, nearest[0] ? "'?" : "", ports,
                    cli->cmd == &cmd_get ? "get --create" : "claim --keep", typed);
 }
 

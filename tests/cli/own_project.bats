@@ -274,6 +274,10 @@ END
     done
     refused 5 get pgg
     says "did you mean 'pg'?"
+    for name in wbe project/wbe; do # a role with several ports
+        refused 5 get "$name"
+        says 'there are: web/0/http, web/0/admin'
+    done
     refused 5 get pgg/sql
     says "did you mean 'pg/sql'?"
     [ "$(held)" -eq 2 ]
