@@ -171,7 +171,9 @@ static bool may_be_full(const struct cli *cli, const char *text)
 {
     size_t first = strcspn(text, "/");
 
-    return text[first] && !cli_has(cli, "create") && (!makes_claims(cli) || strcspn(text, "@~") < first);
+    if (!text[first]) /* a group alone, of which `ls` lists the claims */
+        return (cli->cmd == &cmd_ls || cli->cmd == &cmd_log) && text[strcspn(text, "@~")];
+    return !cli_has(cli, "create") && (!makes_claims(cli) || strcspn(text, "@~") < first);
 }
 
 /* Write the name of a role's only port, if `text` is that role and no claim has the name `claimed`. */

@@ -201,6 +201,14 @@ END
     ok log --name "$name" --json
     json 'len(d) > 1'
     refused 3 assert "$name" # found, though nobody listens
+    for directory in . "$T"; do
+        cd "$directory"
+        for group in proj@main /proj@main; do
+            ok ls "$group" --names
+            prints cache
+        done
+    done
+    cd "$T/proj"
     ok get proj@main/other --json
     json 'd["name"] == "proj@main/other"'
     ok release "$name" proj@main/other --json

@@ -434,8 +434,9 @@ const struct cli_cmd cmd_ls = {
                "bound) or kept (no holder, stays until released). HOLD is what the kernel does\n"
                "to keep the port for its owner: none, guard, fd or enforce. AS is the number\n"
                "by which the processes of its 'dibs run --as' know it. NAME_PREFIX is\n"
-               "whole leading parts of a name, relative to the current group; /NAME_PREFIX or\n"
-               "a PORT is looked up in all projects.\n"
+               "whole leading parts of a name, relative to the current group; /NAME_PREFIX,\n"
+               "one that begins with a group as shown here, or a PORT is looked up in all\n"
+               "projects.\n"
                "\n"
                "--audit adds which process listens: the holder, one of the kept claim's\n"
                "project, another one of the same user, or a foreign one.",
