@@ -171,8 +171,14 @@ typedef struct dibs_socket {
     int32_t pid; /* 0: unknown */
     uint64_t inode;
     bool is_holders; /* the claim's holder has it, or for a kept claim a process that works in its project */
+    bool is_below;   /* is_holders: a process below the holder has it */
     bool serves;     /* it listens or receives datagrams; else it is only bound or connected */
     char command[DIBS_COMMAND_MAX + 1];
+    /* The rest is "" when unknown; command line and directory are shown to the process's user and to
+     * administrators alone. */
+    char arguments[DIBS_ARGUMENTS_MAX + 1]; /* the command line */
+    char unit[DIBS_UNIT_MAX + 1];           /* systemd's, or "container 4f2a9c1e03b7" */
+    char directory[DIBS_DIRECTORY_MAX + 1]; /* where the process works */
 } dibs_socket;
 
 typedef enum dibs_reason_kind {

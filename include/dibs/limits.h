@@ -43,6 +43,10 @@
 
 /* The recorded part of a command: enough to recognise it, without its arguments. */
 #define DIBS_COMMAND_MAX 63
+/* Of the command line, the unit and the directory of a process that uses a port: enough to recognise it. */
+#define DIBS_ARGUMENTS_MAX 255
+#define DIBS_UNIT_MAX 127
+#define DIBS_DIRECTORY_MAX 511
 
 /* "KIND/NAME" of the Kubernetes object that keeps a claim. */
 #define DIBS_KEEPER_MAX 63

@@ -46,7 +46,7 @@ bool cli_socket_uses(const dibs_socket *socket, const dibs_claim *claim)
     return false;
 }
 
-enum relation { UNCLAIMED, FOREIGN, SAME_USER, PROJECT, HOLDER };
+enum relation { UNCLAIMED, FOREIGN, SAME_USER, PROJECT, DESCENDANT, HOLDER };
 
 static enum relation relation_to(const dibs_socket *socket, const dibs_claim *claim)
 {
@@ -57,16 +57,17 @@ static enum relation relation_to(const dibs_socket *socket, const dibs_claim *cl
         return FOREIGN;
     if (!socket->is_holders)
         return SAME_USER;
-    return claim->holder == DIBS_HELD_BY_NOBODY ? PROJECT : HOLDER;
+    if (claim->holder == DIBS_HELD_BY_NOBODY)
+        return PROJECT;
+    return socket->is_below ? DESCENDANT : HOLDER;
 }
 
 const char *cli_socket_relation(const dibs_socket *socket, const dibs_claim *claims, size_t n)
 {
-    static const char *const words[] = { [UNCLAIMED] = "unclaimed",
-                                         [FOREIGN] = "foreign",
-                                         [SAME_USER] = "same-user",
-                                         [PROJECT] = "project",
-                                         [HOLDER] = "holder" };
+    static const char *const words[] = {
+        [UNCLAIMED] = "unclaimed", [FOREIGN] = "foreign",       [SAME_USER] = "same-user",
+        [PROJECT] = "project",     [DESCENDANT] = "descendant", [HOLDER] = "holder"
+    };
     enum relation best = UNCLAIMED;
 
     for (size_t i = 0; i < n; i++) {
@@ -84,6 +85,8 @@ void cli_write_sockets(struct jsonw *w, const dibs_port_report *report, const di
     for (size_t i = 0; i < report->n_sockets; i++) {
         jsonw_object(w);
         wire_socket_members(w, &report->sockets[i]);
+        char user[CLI_USER_BYTES];
+        jsonw_key_string(w, "user", cli_user(report->sockets[i].uid, user));
         jsonw_key_string(w, "relation", cli_socket_relation(&report->sockets[i], claims, n));
         jsonw_end_object(w);
     }

@@ -14,8 +14,9 @@ dibs_status cli_port_report(struct cli *cli, dibs_port_question *question, dibs_
 bool cli_socket_uses(const dibs_socket *socket, const dibs_claim *claim);
 
 /* Return the relation of a socket to the claims, the closest if there are several. "holder": the claim's
- * process, or its user when no process holds it. "same-user": another process of the claim's user, such as a
- * child of the holder. "foreign": another user's process. "unclaimed": no claim covers it. */
+ * process, or its user when no process holds it. "descendant": a process below the holder. "project": one of
+ * the kept claim's project. "same-user": another process of the claim's user. "foreign": another user's
+ * process. "unclaimed": no claim covers it. */
 const char *cli_socket_relation(const dibs_socket *socket, const dibs_claim *claims, size_t n);
 
 /* Write the sockets of a report with their relation to the claims, as a key and its value. */

@@ -116,6 +116,7 @@ static const char *colour_of(const char *word)
         { "gone", RED },
         { "unclaimed", YELLOW },
         { "holder", GREEN },
+        { "descendant", GREEN },
         { "project", GREEN },
         { "foreign", RED },
         { "same-user", YELLOW },

@@ -13,7 +13,11 @@ static const struct field socket_fields[] = {
     S(PID, pid, "pid", 0), /* null when the process is unknown */
     S(COUNT, inode, "inode", 0),
     S(RAW, command, "command", 0),
+    S(RAW, arguments, "arguments", 0),
+    S(RAW, unit, "unit", 0),
+    S(RAW, directory, "directory", 0),
     S(BOOL, is_holders, "holders", 0),
+    S(BOOL, is_below, "below", 0),
     S(BOOL, serves, "serves", 0),
     { 0 },
 };

@@ -250,7 +250,14 @@ static void name_owners(struct core *core, const struct call *call, uint64_t net
                                           .inode = sockets[i].inode };
     core_socket_owners(core, call, netns, seen, pids, n);
     for (size_t i = 0; i < n; i++) {
+        struct process_details details;
+        bool is_own = call->is_admin || call->uid == sockets[i].uid;
+
         sockets[i].pid = pids[i];
+        process_details(pids[i], is_own, &details);
+        (void) text_copy(sockets[i].arguments, sizeof sockets[i].arguments, details.arguments);
+        (void) text_copy(sockets[i].unit, sizeof sockets[i].unit, details.unit);
+        (void) text_copy(sockets[i].directory, sizeof sockets[i].directory, details.directory);
         if (pids[i] && process_identify(&core->view, pids[i], &facts, NULL) == DIBS_OK)
             (void) text_copy(sockets[i].command, sizeof sockets[i].command, facts.command);
     }
@@ -469,7 +476,13 @@ static bool is_holders(struct core *core, const dibs_claim *claim, const dibs_so
            process_identify(&core->view, pid, &holder, NULL) == DIBS_OK && listener.session == pid;
 }
 
-/* Set is_holders of the sockets that belong to the claims' holders. */
+static bool is_below(struct core *core, const dibs_claim *claim, const dibs_socket *socket)
+{
+    return claim->holder == DIBS_HELD_BY_PROCESS &&
+           socket->pid != process_pid_here(&core->view, &claim->process);
+}
+
+/* Set is_holders of the sockets that belong to the claims' holders, and is_below. */
 static void mark_holders(struct looking *l)
 {
     const dibs_port_report *report = l->report;
@@ -477,9 +490,12 @@ static void mark_holders(struct looking *l)
     for (size_t i = 0; i < report->n_sockets; i++) {
         dibs_socket *socket = &l->report->sockets[i];
 
-        for (size_t k = 0; k < report->n_claims && !socket->is_holders; k++)
-            socket->is_holders = core_socket_uses(socket, &report->claims[k]) &&
-                                 is_holders(l->core, &report->claims[k], socket);
+        for (size_t k = 0; k < report->n_claims && !socket->is_holders; k++) {
+            const dibs_claim *claim = &report->claims[k];
+
+            socket->is_holders = core_socket_uses(socket, claim) && is_holders(l->core, claim, socket);
+            socket->is_below = socket->is_holders && is_below(l->core, claim, socket);
+        }
     }
 }
 

@@ -47,6 +47,17 @@ bool process_descends_from(const struct process_view *view, pid_t pid, pid_t anc
 /* Is its working directory `dir` or below? False when unknown. */
 bool process_works_in(pid_t pid, const char *dir);
 
+/* What people recognise a process by; each is "" when unknown. */
+struct process_details {
+    char arguments[DIBS_ARGUMENTS_MAX + 1]; /* its command line, cut if it is longer */
+    char unit[DIBS_UNIT_MAX + 1];           /* "nginx.service", "container 4f2a9c1e03b7" */
+    char directory[DIBS_DIRECTORY_MAX + 1]; /* where it works */
+};
+/* Command line and directory are read only with `with_private`: they are nobody else's affair. */
+void process_details(pid_t pid, bool with_private, struct process_details *out);
+/* Find systemd's unit, or the container, in the text of /proc/PID/cgroup; public for tests and fuzzing. */
+void process_unit_parse(const char *cgroups, char *out, size_t size);
+
 /* Write the path of its cgroup v2, "" for the root. UNAVAILABLE: it has none, or not one below ours. */
 dibs_status process_cgroup(pid_t pid, char *out, size_t size, dibs_err *err);
 /* Is its cgroup called as the last part of this path? The rest may look different from a container. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
+# shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
 # Commands that change nothing: ls, who, explain, assert, log. Ports of this file: 13200-13399.
 load ../support/dibs
 load cli
@@ -87,12 +87,26 @@ is_not_alive() {
     listen 13250
     ok claim web --declare 13250 --pid "$STARTED"
     ok who 13250
-    [ "$(wc -l <"$T/out")" -eq 2 ]
+    [ "$(grep -c "^[cs]" "$T/out")" -eq 2 ] # and a line with what else is known of the process
     prints project/web
     prints "$STARTED"
     ok who 13250 --json
     json "d['port'] == 13250 and len(d['claims']) == 1 and d['sockets'][0]['pid'] == $STARTED"
     json 'd["sockets"][0]["relation"] == "holder" and "token" not in d["claims"][0]'
+}
+
+@test "who shows the command line and the directory, and that a child of the holder listens" {
+    start bash -c 'python3 "$1" 13360 tcp 127.0.0.1 "$T/ready" & echo $! >>"$T/started"; wait' - "$DIBS_TEST_SUPPORT/listen.py"
+    holder=$STARTED
+    wait_until 10 test -e "$T/ready"
+    ok claim web --pid "$holder" --declare 13360
+    ok who 13360
+    prints ": descendant"
+    grep -q "^        .*in $T/project: .*python3 .*listen.py 13360 tcp 127.0.0.1 $T/ready" "$T/out"
+    ok who 13360 --json
+    json 'd["sockets"][0]["relation"] == "descendant" and d["sockets"][0]["below"] and d["sockets"][0]["holders"]'
+    json 'd["sockets"][0]["directory"] == "'"$T"'/project" and "listen.py 13360" in d["sockets"][0]["arguments"]'
+    json 'd["sockets"][0]["user"].endswith("(uid '"$(id -u)"')") or d["sockets"][0]["user"] == "uid '"$(id -u)"'"'
 }
 
 @test "who leaves the pool out where there is none" {

@@ -172,7 +172,7 @@ time.sleep(600)" "$@" >"$4"\n' >"$T/as-nobody"
     ok get pg
     ok assert pg
     ok who pg
-    prints 'nobody (uid 65534): holder'
+    prints 'nobody (uid 65534): descendant'
     refused 3 run -p pg -- true
     says "name 'project/pg'"
 }

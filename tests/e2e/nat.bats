@@ -64,6 +64,15 @@ N
     nft flush chain ip t web
     is_free 21000
     refused 5 who 21000
+    ok claim web --port 21000 --keep
+    nft add rule ip t web tcp dport 21000 dnat to 10.0.0.5:80 # the claim's user publishes a container on it
+    ok ls --audit
+    prints "a NAT rule"
+    ok ls --audit --json
+    json 'd["claims"][-1]["nat"][0]["port"] == 21000'
+    ok claim web --port 21000 --keep # its name has it, whatever is there
+    ok release web
+    nft flush chain ip t web
     nft add rule ip t web tcp dport 21000 drop # no NAT
     nft add rule ip t web tcp sport 21000 redirect
     nft add rule ip t web meta l4proto tcp redirect to :8080 # every port: none in particular

@@ -30,6 +30,25 @@ claim_as() {
     TOKEN=$(member token) PORT=$(member port)
 }
 
+@test "only its user and administrators see the command line and the directory of a process" {
+    listen_as 65533 18190
+    for reader in 65533 65534; do
+        ask_as "$reader" /v1/ports/tcp/18190
+        assert_code 200
+        [ "$(member sockets.0.command)" = python3 ]
+        [ "$(member sockets.0.uid)" = 65533 ]
+        if [ "$reader" -eq 65533 ]; then
+            [[ $(member sockets.0.arguments) = "/usr/bin/python3 -c "* ]]
+            [[ $(member sockets.0.directory) = /* ]]
+        else
+            [ "$(member sockets.0.arguments)" = null ]
+            [ "$(member sockets.0.directory)" = null ]
+        fi
+    done
+    ASK_SOCKET=$ADMIN ask /v1/ports/tcp/18190
+    [[ $(member sockets.0.directory) = /* ]]
+}
+
 @test "the sockets have the right owners and modes" {
     [ "$(stat -c %a "$SOCKET")" = 666 ]
     [ "$(stat -c %a "$ADMIN")" = 600 ]

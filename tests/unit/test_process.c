@@ -297,6 +297,51 @@ static void without_descriptors_nobody_is_looked_at(void **state)
     assert_int_equal(s, DIBS_UNAVAILABLE);
 }
 
+static void a_unit_or_container_is_found_in_the_cgroups(void **state)
+{
+#define ID "4f2a9c1e03b7d5564f2a9c1e03b7d5564f2a9c1e03b7d5564f2a9c1e03b7d556"
+    static const struct {
+        const char *cgroups, *unit;
+    } cases[] = {
+        { "", "" },
+        { "0::/\n", "" },
+        { "0::/system.slice/nginx.service\n", "nginx.service" },
+        { "0::/user.slice/user-1000.slice/user@1000.service/app.slice/run-7.scope\n", "run-7.scope" },
+        { "12:cpu:/\n1:name=systemd:/system.slice/ssh.service\n0::/\n", "ssh.service" },
+        { "0::/system.slice/docker-" ID ".scope\n", "container 4f2a9c1e03b7" },
+        { "0::/system.slice/docker-" ID ".scope/init.scope\n", "container 4f2a9c1e03b7" },
+        { "4:memory:/docker/" ID "\n0::/system.slice/containerd.service\n", "container 4f2a9c1e03b7" },
+        { "0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-" ID ".scope", "container 4f2a9c1e03b7" },
+        { "0::/system.slice/.service\n", "" },
+        { "no path\n\n:", "" },
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char unit[DIBS_UNIT_MAX + 1] = "untouched";
+
+        process_unit_parse(cases[i].cgroups, unit, sizeof unit);
+        assert_string_equal(unit, cases[i].unit);
+    }
+}
+
+static void the_details_of_this_process_are_right(void **state)
+{
+    struct process_details details;
+    char here[DIBS_DIRECTORY_MAX + 1];
+
+    (void) state;
+    assert_non_null(getcwd(here, sizeof here));
+    process_details(getpid(), true, &details);
+    assert_string_equal(details.directory, here);
+    assert_non_null(strstr(details.arguments, "test_process"));
+    process_details(getpid(), false, &details);
+    assert_string_equal(details.directory, "");
+    assert_string_equal(details.arguments, "");
+    process_details(0, true, &details);
+    assert_string_equal(details.unit, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +355,8 @@ int main(void)
         cmocka_unit_test(records_of_another_boot_are_dead_and_damaged_ones_unknown),
         cmocka_unit_test(descent_is_followed_upwards_only),
         cmocka_unit_test(without_descriptors_nobody_is_looked_at),
+        cmocka_unit_test(a_unit_or_container_is_found_in_the_cgroups),
+        cmocka_unit_test(the_details_of_this_process_are_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

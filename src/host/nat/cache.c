@@ -19,7 +19,7 @@ struct head {
     uint32_t version, rule_bytes;
     uint64_t netns_cookie;
     uint32_t generation, n;
-    uint32_t is_cut;
+    uint32_t is_cut, unused; /* no bytes between the members: they are compared */
     char program[16], boot_id[40];
 };
 

@@ -108,6 +108,8 @@ static void listener_cell(struct listing *l, const dibs_claim *claim)
         if (!strstr(all, word)) /* IPv4 and IPv6 sockets of one server are one entry */
             append(all, sizeof all, word);
     }
+    if (l->scratch->report.n_nat > 0)
+        append(all, sizeof all, "a NAT rule");
     cli_table_cell(&l->table, all[0] ? all : "nobody");
 }
 
@@ -147,6 +149,7 @@ static void claim_json(struct listing *l, const dibs_claim *claim)
     jsonw_object(w);
     wire_claim_members(w, claim, true);
     cli_write_sockets(w, &l->scratch->report, claim, 1);
+    wire_report_nat(w, &l->scratch->report);
     jsonw_end_object(w);
 }
 

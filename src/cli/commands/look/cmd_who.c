@@ -48,6 +48,22 @@ static void print_claim(const struct cli *cli, const dibs_claim *claim, int64_t 
                   claim->project[0] ? ", of " : "", text_safe(claim->project, project, sizeof project));
 }
 
+/* Print what else is known of the process, on a line of its own. */
+static void print_details(const dibs_socket *socket)
+{
+    char safe[TEXT] = "";
+    bool has_place = socket->unit[0] || socket->directory[0];
+
+    if (!has_place && !socket->arguments[0])
+        return;
+    (void) printf("        %s", text_safe(socket->unit, safe, sizeof safe));
+    if (socket->directory[0])
+        (void) printf("%sin %s", socket->unit[0] ? ", " : "",
+                      text_safe(socket->directory, safe, sizeof safe));
+    (void) printf("%s%s\n", has_place && socket->arguments[0] ? ": " : "",
+                  text_safe(socket->arguments, safe, sizeof safe));
+}
+
 static void print_socket(const dibs_socket *socket, const char *relation)
 {
     char address[CLI_ADDRESS_BYTES] = "";
@@ -61,6 +77,7 @@ static void print_socket(const dibs_socket *socket, const char *relation)
                   text_safe(owner, safe, sizeof safe), cli_user(socket->uid, user));
     (void) terminal_print_word(stdout, relation);
     (void) fputs(socket->serves ? "\n" : ", does not listen\n", stdout);
+    print_details(socket);
 }
 
 static void print_nat(const dibs_nat_rule *rule)
@@ -228,8 +245,10 @@ const struct cli_cmd cmd_who = {
     .summary = "Show who claims a port and who really uses it",
     .details = "A line for each claim, with the directory of its project, then a line for each\n"
                "socket that listens (tcp, sctp) or is bound (udp), with what it is to the\n"
-               "claim: its holder, a process of the kept claim's project, another one of the\n"
-               "same user, foreign, or unclaimed. Then a line for each NAT rule that sends\n"
+               "claim: its holder, a descendant of it, a process of the kept claim's project,\n"
+               "another one of the same user, foreign, or unclaimed; and with its unit or\n"
+               "container. Directory and command line are shown to the process's user and to\n"
+               "root. Then a line for each NAT rule that sends\n"
                "packets to the port elsewhere, as far as the rules can be read.\n"
                "The last lines are claims that their processes use as PORT ('dibs run --as').\n"
                "NAME is that of a claim. Exit code 5 when there is neither.",
