@@ -13,13 +13,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct nat_list list;
     struct nft_rules rules = { 0 };
+    struct nat_answer answer = { .fn = nft_take, .ctx = &rules };
     uint8_t *bytes = malloc(size ? size : 1); /* exactly as long: a read too far is found */
 
     if (!bytes)
         return 0;
     if (size)
         memcpy(bytes, data, size);
-    nat_netlink_objects(bytes, size, nft_take, &rules);
+    nat_netlink_take(&answer, bytes, size);
     free(bytes); /* nothing refers to an answer */
     nft_link(&rules);
     nft_publish(&rules, &list);

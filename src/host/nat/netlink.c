@@ -156,15 +156,7 @@ static int receive(const struct nat_netlink *nl, uint8_t *bytes, size_t *n)
     return 0;
 }
 
-struct answer {
-    uint32_t seq; /* 0: any */
-    nat_object_fn fn;
-    void *ctx;
-    bool is_done;
-    int error;
-};
-
-static void take_message(struct answer *a, const struct nlmsghdr *head, const uint8_t *message)
+static void take_message(struct nat_answer *a, const struct nlmsghdr *head, const uint8_t *message)
 {
     struct nfgenmsg about;
     int error = 0;
@@ -193,33 +185,26 @@ static void take_message(struct answer *a, const struct nlmsghdr *head, const ui
     a->fn(a->ctx, &object);
 }
 
-static void take_answer(struct answer *a, const uint8_t *bytes, size_t n)
+void nat_netlink_take(struct nat_answer *answer, const uint8_t *bytes, size_t n)
 {
     struct nlmsghdr head;
 
-    for (size_t at = 0; !a->is_done && n - at >= sizeof head;) {
+    for (size_t at = 0; !answer->is_done && n - at >= sizeof head;) {
         memcpy(&head, bytes + at, sizeof head);
         if (head.nlmsg_len < sizeof head || head.nlmsg_len > n - at) {
-            a->error = EBADMSG;
+            answer->error = EBADMSG;
             return;
         }
-        take_message(a, &head, bytes + at);
+        take_message(answer, &head, bytes + at);
         size_t step = NLMSG_ALIGN((size_t) head.nlmsg_len);
         at += step < n - at ? step : n - at;
     }
 }
 
-void nat_netlink_objects(const uint8_t *bytes, size_t n, nat_object_fn fn, void *ctx)
-{
-    struct answer a = { .fn = fn, .ctx = ctx };
-
-    take_answer(&a, bytes, n);
-}
-
 int nat_netlink_list(struct nat_netlink *nl, const struct nat_query *query, nat_object_fn fn, void *ctx)
 {
     _Alignas(struct nlmsghdr) uint8_t bytes[ANSWER_BYTES];
-    struct answer a = { .fn = fn, .ctx = ctx };
+    struct nat_answer a = { .fn = fn, .ctx = ctx };
     int failed = send_request(nl, query, NLM_F_DUMP);
 
     a.seq = nl->seq;
@@ -228,7 +213,7 @@ int nat_netlink_list(struct nat_netlink *nl, const struct nat_query *query, nat_
 
         failed = receive(nl, bytes, &n);
         if (!failed)
-            take_answer(&a, bytes, n);
+            nat_netlink_take(&a, bytes, n);
         if (a.error == EBADMSG)
             break;
     }
@@ -249,7 +234,7 @@ int nat_netlink_generation(struct nat_netlink *nl, uint32_t *out)
 {
     _Alignas(struct nlmsghdr) uint8_t bytes[ANSWER_BYTES];
     uint64_t generation = UINT64_MAX;
-    struct answer a = { .fn = note_generation, .ctx = &generation };
+    struct nat_answer a = { .fn = note_generation, .ctx = &generation };
     int failed = send_request(nl, &(struct nat_query){ .type = NFT_MSG_GETGEN }, 0);
 
     a.seq = nl->seq;
@@ -258,7 +243,7 @@ int nat_netlink_generation(struct nat_netlink *nl, uint32_t *out)
 
         failed = receive(nl, bytes, &n);
         if (!failed)
-            take_answer(&a, bytes, n);
+            nat_netlink_take(&a, bytes, n);
     }
     if (failed || a.error)
         return failed ? failed : a.error;

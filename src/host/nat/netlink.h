@@ -54,6 +54,15 @@ struct nat_query {
 };
 /* Call fn for each object. EAGAIN: the rules changed meanwhile; EPERM: we may not. */
 int nat_netlink_list(struct nat_netlink *nl, const struct nat_query *query, nat_object_fn fn, void *ctx);
-/* Call fn for each object in the bytes of an answer: what nat_netlink_list() does with one. */
-void nat_netlink_objects(const uint8_t *bytes, size_t n, nat_object_fn fn, void *ctx);
+
+/* What the answers to one request have told so far. */
+struct nat_answer {
+    uint32_t seq; /* of the request; 0: any */
+    nat_object_fn fn;
+    void *ctx;
+    bool is_done;
+    int error; /* an errno */
+};
+/* Read the bytes of one answer; public for fuzzing. */
+void nat_netlink_take(struct nat_answer *answer, const uint8_t *bytes, size_t n);
 #endif
