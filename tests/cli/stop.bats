@@ -298,7 +298,7 @@ while time.monotonic() < end:  # each child goes on, its parent ends
     if pid:
         os._exit(0)
     os.setsid()
-    time.sleep(0.02)
+    time.sleep(0.1)
 END
     start "$DIBS" -q run -p many -- "$PYTHON" many.py
     wait_until 10 test -e many.ready
