@@ -246,6 +246,35 @@ dibs_status cli_relative_name(struct cli *cli, const char *text, char out[DIBS_N
     return s ? s : cli_manifest_permits(cli, text, err);
 }
 
+static bool take_first(void *ctx, const dibs_claim *claim)
+{
+    dibs_claim *first = ctx;
+
+    if (claim->project[0])
+        *first = *claim;
+    return !claim->project[0];
+}
+
+/* Refuse a name that begins with the group of another project, as `ls` shows it, instead of making one below
+ * the own group. */
+static dibs_status check_group(struct cli *cli, const char *text, dibs_err *err)
+{
+    size_t n = strcspn(text, "/");
+    char group[DIBS_NAME_MAX + 1];
+    dibs_filter filter = { .name_prefix = group };
+    dibs_claim first = { 0 };
+
+    if (strcspn(text, "@~") >= n || !text[n] || n >= sizeof group || cli_open(cli, NULL) != DIBS_OK)
+        return DIBS_OK;
+    (void) snprintf(group, sizeof group, "%.*s", (int) n, text);
+    filter.principal = dibs_principal_of(cli->handle);
+    if (dibs_claim_list(cli->handle, &filter, take_first, &first, NULL) != DIBS_OK || !first.project[0] ||
+        cli_is_of_project(&cli->project, &first))
+        return DIBS_OK;
+    return err_set(err, DIBS_TAKEN, "'%.*s' is the group of another project: call dibs in '%.300s'", (int) n,
+                   text, first.project);
+}
+
 dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME_MAX + 1], const char **dir,
                            dibs_err *err)
 {
@@ -255,6 +284,8 @@ dibs_status cli_claim_name(struct cli *cli, const char *text, char out[DIBS_NAME
 
     if (is_others && dibs_claim_find(cli->handle, &(dibs_which){ .name = out }, &claim, NULL) == DIBS_OK)
         s = cli_check_project(cli, &claim, err);
+    else if (!s && *dir)
+        s = check_group(cli, text, err);
     return s ? s : cli_manifest_permits(cli, text, err);
 }
 

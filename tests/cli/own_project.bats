@@ -316,3 +316,16 @@ END
         json 'd["name"] == "project/web"'
     done
 }
+
+@test "a name below the group of another project is refused, not made below the own group" {
+    repository "$T/one"
+    repository "$T/two"
+    cd "$T/one" && ok get web
+    cd "$T/two"
+    refused 3 claim one@main/new
+    says "is the group of another project"
+    refused 3 get one@main/new
+    refused 3 run -p one@main/new -- true
+    ok claim --keep two@main/own
+    ok claim 'x@y/z' # nobody's group
+}
