@@ -55,7 +55,7 @@ struct nat_query {
 /* Call fn for each object. EAGAIN: the rules changed meanwhile; EPERM: we may not. */
 int nat_netlink_list(struct nat_netlink *nl, const struct nat_query *query, nat_object_fn fn, void *ctx);
 
-/* What the answers to one request have told so far. */
+/* What the answers to one request have said so far. */
 struct nat_answer {
     uint32_t seq; /* of the request; 0: any */
     nat_object_fn fn;
