@@ -489,12 +489,20 @@ def main():
         result["machine"] = machine(directory)
         peers = find_peers()
         served = daemon.Bench(BUILD, directory)
-        for step in (bench_pick, lambda: bench_calls(peers, directory), lambda: bench_processes(peers, directory),
-                     lambda: bench_herds(peers, directory), lambda: bench_http(served),
-                     lambda: bench_portserver(served), lambda: bench_memory(served),
-                     lambda: hold.measure(served, result, (row, spread, quantile)),
-                     lambda: etcd.measure(SOURCE, BUILD, directory, result, (row, spread, quantile)),
-                     lambda: webhook.measure(SOURCE, BUILD, directory, result, (row, spread, quantile))):
+        report = (row, spread, quantile)
+        steps = {"choosing a port": bench_pick,
+                 "calls of the library": lambda: bench_calls(peers, directory),
+                 "processes": lambda: bench_processes(peers, directory),
+                 "many at once": lambda: bench_herds(peers, directory),
+                 "HTTP": lambda: bench_http(served),
+                 "the portserver protocol": lambda: bench_portserver(served),
+                 "memory": lambda: bench_memory(served),
+                 "holding a port": lambda: hold.measure(served, result, report),
+                 "clusters": lambda: etcd.measure(SOURCE, BUILD, directory, result, report),
+                 "admissions": lambda: webhook.measure(SOURCE, BUILD, directory, result, report)}
+        for number, (what, step) in enumerate(steps.items(), 1):
+            if sys.stderr.isatty():
+                print(f"bench: {number} of {len(steps)}, {what}", file=sys.stderr, flush=True)
             try:
                 step()
             except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
