@@ -205,7 +205,7 @@ PY
     assert_output_has "2 ranks met"
     [ "$(dibs log --json | grep -o '"what":"claimed"' | wc -l)" -eq 9 ]
     mapfile -t rings < <(grep -o 'ring [0-9]*' "$T/typed" | cut -d' ' -f2 | sort)
-    [ "${rings[1]}" -eq $((rings[0] + 4)) ]
+    [ "${rings[1]:-0}" -eq $((rings[0] + 4)) ] || { cat "$T/typed" >&2; return 1; }
 }
 
 @test "Dask" {

@@ -40,7 +40,9 @@ recipe() {
 
 # type_in N: the N-th block of the recipe, to its end, in a session of its own. As after `run`: $output, $lines, $status.
 type_in() {
-    start setsid timeout -k 5 60 bash -eu "$T/recipe.$1" >"$T/typed" 2>&1
+    : >"$T/typed"
+    # Appended: no process can write over what another one has said.
+    start setsid timeout -k 5 60 bash -eu "$T/recipe.$1" >>"$T/typed" 2>&1
     echo "$STARTED" >>"$T/sessions"
     status=0
     wait "$STARTED" || status=$?
