@@ -142,7 +142,7 @@ static bool is_enough(const struct repairing *r, const dibs_binding *wide, const
 /* Compare each use with the earlier ones of its port. */
 static void mark_repeated(struct repairing *r)
 {
-    for (size_t i = 0; i < r->n_seen; i++) {
+    for (size_t i = 0; r->uses && i < r->n_seen; i++) {
         const dibs_binding *used = &r->seen[i].binding;
         struct use *use = &r->uses[i];
 
@@ -417,7 +417,7 @@ static dibs_status check_lines(struct repairing *r, size_t from, size_t to, stru
             dibs_repair_item item = seen_item(DIBS_REPAIR_UNCLAIMED, &r->seen[i]);
 
             report(r, &item, "in use without a claim by another user (uid %u)",
-                   uid_map_above_seen(&r->core->view.users, r->sockets[i].uid));
+                   r->sockets ? uid_map_above_seen(&r->core->view.users, r->sockets[i].uid) : 0);
         } else {
             tell_restored(r, i, &chunk->claims[k], &chunk->restored[k].refused);
         }

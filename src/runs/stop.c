@@ -167,8 +167,10 @@ dibs_status runs_stop(const char *directory, struct run_stop *all, size_t n, dib
     struct stopping s = { .view = &view, .directory = directory, .all = all, .n = n, .err = err };
     AUTO(free_auto) struct process_list *trees = calloc(n + 1, sizeof *trees);
     size_t n_living = 0;
-    dibs_status status = trees ? process_view_load(&view, err) : err_set(err, DIBS_FAILURE, "out of memory");
 
+    if (!trees)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    dibs_status status = process_view_load(&view, err);
     if (status != DIBS_OK)
         return status;
     s.trees = trees;

@@ -129,7 +129,7 @@ static void read_variable(struct manifest *m, const yaml_node *key, struct workl
     out->pieces = manifest_take(m, (2 * n_holes + 1) * sizeof *out->pieces);
     for (size_t n = 1; r.literal && out->pieces && n > 0 && *text && m->faults.status == DIBS_OK; text += n)
         n = read_next(&r, text);
-    if (m->faults.status == DIBS_OK)
+    if (m->faults.status == DIBS_OK && r.literal)
         end_literal(&r);
 }
 

@@ -109,7 +109,7 @@ static dibs_status open_etcd(const char *rest, const struct ledger_options *opti
     if (s == DIBS_OK)
         s = open_node(&config, options->node, options->timeout_ms, &self, err);
     etcd_config_wipe(&config);
-    if (s == DIBS_OK) {
+    if (s == DIBS_OK && self) {
         self->is_check = options->is_check;
         s = etcdstore_check_header(self, err);
     }
