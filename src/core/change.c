@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/grow.h"
 #include "core/core.h"
+#include "core/hold_report.h"
 
 #include "base/banned.h"
 
@@ -101,9 +102,11 @@ dibs_status core_find(struct core *core, const struct call *call, const dibs_whi
 
     if (s == DIBS_OK)
         s = ledger_certain(&found, err);
-    if (s == DIBS_OK)
-        *out = found;
-    return s;
+    if (s != DIBS_OK)
+        return s;
+    hold_report_enforced(core, &found);
+    *out = found;
+    return DIBS_OK;
 }
 
 /* Find the claim of another user for an administrator who has none of that name or port. */
@@ -279,6 +282,7 @@ static bool judge_one(void *ctx, const dibs_claim *claim)
 
     (void) core_judge(l->core, l->call, NULL, &judged, NULL);
     core_see_command(l->core, &judged);
+    hold_report_enforced(l->core, &judged);
     return l->fn(l->ctx, &judged);
 }
 

@@ -29,6 +29,9 @@ struct core_options {
     /* Optional: has this process a guard on the port? */
     bool (*is_guarded)(void *ctx, uint16_t port);
     void *guards;
+    /* Optional: does the kernel enforce the claim, as its level says? */
+    bool (*is_enforced)(void *ctx, const dibs_claim *claim);
+    void *enforcer;
     char nat_file[DIBS_SETTING_VALUE_MAX + 8]; /* see nat_open() */
     const struct portbits *withheld; /* ports never chosen, in addition to the host's; borrowed; NULL: none */
 };

@@ -36,3 +36,16 @@ void hold_report(dibs_claim *claim)
         (void) text_copy(claim->hold_note, sizeof claim->hold_note,
                          "not bound now: its program listens already, or nobody runs who keeps it");
 }
+
+void hold_report_enforced(const struct core *core, dibs_claim *claim)
+{
+    const struct core_options *options = &core->options;
+
+    if (claim->hold != DIBS_HOLD_ENFORCE || claim->node[0] || !options->is_enforced ||
+        options->is_enforced(options->enforcer, claim))
+        return;
+    claim->hold = DIBS_HOLD_NONE;
+    (void) text_copy(
+        claim->hold_note, sizeof claim->hold_note,
+        "not enforced now: the daemon runs without --enforce, or could not do it for this claim");
+}

@@ -7,4 +7,7 @@
 /* Write into hold_note that the claim has the level `guard`, and no guard is bound now. Nothing is written
  * where the guard cannot be seen. */
 void hold_report(dibs_claim *claim);
+/* Give a claim of the level `enforce` that the kernel does not enforce now the level that it has, `none`, and
+ * say in hold_note why. */
+void hold_report_enforced(const struct core *core, dibs_claim *claim);
 #endif

@@ -529,6 +529,7 @@ dibs_status core_explain(struct core *core, const struct call *call, const dibs_
     for (size_t i = 0; i < out->n_claims; i++) {
         explain_claim(&l, &out->claims[i]);
         hold_report(&out->claims[i]);
+        hold_report_enforced(core, &out->claims[i]);
     }
     explain_sockets(&l, question->port, n_here);
     explain_nat(&l);

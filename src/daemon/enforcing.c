@@ -26,11 +26,18 @@ static bool enforce_one(void *ctx, const dibs_claim *claim)
     return true;
 }
 
+static bool is_enforced(void *ctx, const dibs_claim *claim)
+{
+    return enforce_has(ctx, claim->id);
+}
+
 dibs_status engine_enforce(struct engine *engine, struct enforce *enforce, dibs_err *err)
 {
     const struct call call = handle_call(engine->handle);
 
     engine->enforce = enforce;
+    engine->core->options.is_enforced = is_enforced;
+    engine->core->options.enforcer = enforce;
     holds_enforce(engine->holds);
     dibs_status s =
         ledger_list(engine->ledger, &call, &(struct ledger_filter){ 0 }, enforce_one, engine, err);

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "daemon/api/api.h"
 #include "daemon/portserver/portserver.h"
+#include "hold/enforced_mark.h"
 #include "hold/reserve.h"
 #include "lib/doctor.h"
 #include "server/certificate.h"
@@ -37,6 +38,7 @@ struct serve {
     struct activation given; /* sockets of the service manager */
     struct reserve *reserve; /* NULL: claimed ports are not published */
     struct enforce *enforce; /* NULL: the kernel enforces nothing */
+    int enforced_mark;       /* enforced_mark_take(); -1: none */
     struct quota *quota;
     struct metrics *metrics;
     struct api_options api_options; /* shared by the API and the portserver */
@@ -258,7 +260,9 @@ static dibs_status enforce(struct serve *s, dibs_err *err)
 
     if (!o->enforce_program || o->is_check)
         return DIBS_OK;
-    dibs_status status = enforce_open(&options, &s->enforce, err);
+    dibs_status status = enforced_mark_take(s->settings.ledger, o->is_persistent, &s->enforced_mark, err);
+    if (status == DIBS_OK)
+        status = enforce_open(&options, &s->enforce, err);
     return status == DIBS_OK ? engine_enforce(s->engine, s->enforce, err) : status;
 }
 
@@ -457,6 +461,7 @@ static void end(struct serve *s)
     socket_remove(&s->admin);
     socket_remove(&s->ports);
     enforce_close(s->enforce);
+    fd_auto(&s->enforced_mark);
     reserve_close(s->reserve);
     free(s->given.kept);
     runtime_close(&s->runtime);
@@ -470,6 +475,7 @@ dibs_status serve_run(const struct serve_options *options, dibs_err *err)
         return err_set(err, DIBS_FAILURE, "starting the daemon: out of memory");
     ledger_have_process();
     s->options = options;
+    s->enforced_mark = -1;
     s->certificate = (struct certificate){ .cert = options->tls_cert, .key = options->tls_key };
     s->public.fd = s->admin.fd = s->ports.fd = -1;
     s->public.lock_fd = s->admin.lock_fd = s->ports.lock_fd = -1;

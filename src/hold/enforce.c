@@ -268,6 +268,11 @@ void enforce_drop(struct enforce *enforce, uint64_t claim_id)
     free(entry);
 }
 
+bool enforce_has(const struct enforce *enforce, uint64_t claim_id)
+{
+    return hash_table_first(&enforce->entries, claim_id) != NULL;
+}
+
 void enforce_sweep(struct enforce *enforce)
 {
     int fd = enforce->fds[HAND_OVER_CLAIMED];

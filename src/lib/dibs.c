@@ -11,6 +11,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "hold/enforced_mark.h"
 #include "hold/holds.h"
 #include "lib/fallback.h"
 #include "lib/held.h"
@@ -88,10 +89,20 @@ static dibs_status find_user(struct connection *to, struct call *out, dibs_err *
     return DIBS_OK;
 }
 
+static bool is_enforced(void *ctx, const dibs_claim *claim)
+{
+    const struct connection *to = ctx;
+
+    (void) claim;
+    return enforced_mark_is_taken(to->settings.ledger);
+}
+
 static dibs_status open_core(dibs *handle, dibs_err *err)
 {
     struct connection *to = handle->to;
-    struct core_options options = { .now = real_now, .now_ctx = to };
+    struct core_options options = {
+        .now = real_now, .now_ctx = to, .is_enforced = is_enforced, .enforcer = to
+    };
     struct ledger *ledger = NULL;
     dibs_status s = open_ledger(to, &ledger, err);
 

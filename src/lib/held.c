@@ -7,6 +7,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "hold/enforced_mark.h"
 #include "hold/holds.h"
 #include "lib/verb.h"
 
@@ -133,24 +134,44 @@ static dibs_status claim_and_arm(dibs *handle, struct held_batch *held, struct h
     return DIBS_OK;
 }
 
+/* A claim that was there keeps the level `enforce` in the ledger, also while no daemon enforces it. */
+static void note_unenforced(const dibs *handle, dibs_claim *claims, size_t n)
+{
+    const struct holds *holds = handle->to->holds;
+
+    for (size_t i = 0; i < n; i++)
+        if (claims[i].was_there && claims[i].hold == DIBS_HOLD_ENFORCE && !(holds && holds_enforces(holds)) &&
+            !enforced_mark_is_taken(handle->to->settings.ledger))
+            claims[i].hold = DIBS_HOLD_NONE;
+}
+
+static dibs_status claim_held(dibs *handle, struct held_batch *held, dibs_claim *out, dibs_err *err)
+{
+    struct holds *holds = NULL;
+    AUTO(free_auto) dibs_request *requests = calloc(held->batch.n, sizeof *requests);
+    AUTO(free_auto) hold_note *notes = calloc(held->batch.n, sizeof *notes);
+
+    if (!requests || !notes)
+        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
+    held->batch.requests = held->requests = requests;
+    held->notes = notes;
+    dibs_status s = find_holds(handle, &holds, err);
+    if (s == DIBS_OK)
+        s = choose(held, holds, err);
+    return s == DIBS_OK ? claim_and_arm(handle, held, holds, out, err) : s;
+}
+
 dibs_status held_claim(dibs *handle, const dibs_batch *batch, dibs_claim *out, dibs_err *err)
 {
     struct held_batch held = { .batch = *batch, .asked = batch->requests };
-    struct holds *holds = NULL;
 
     /* A daemon that enforces does so for every claim, asked or not. */
-    if (is_plain(batch) && !(handle->to->holds && holds_enforces(handle->to->holds)))
-        return core_claim(CORE(handle), batch, out, err);
-    AUTO(free_auto) dibs_request *requests = calloc(batch->n, sizeof *requests);
-    AUTO(free_auto) hold_note *notes = calloc(batch->n, sizeof *notes);
-    if (!requests || !notes)
-        return err_set(err, DIBS_FAILURE, "claiming: out of memory");
-    held.batch.requests = held.requests = requests;
-    held.notes = notes;
-    dibs_status s = find_holds(handle, &holds, err);
+    bool is_plainly = is_plain(batch) && !(handle->to->holds && holds_enforces(handle->to->holds));
+    dibs_status s =
+        is_plainly ? core_claim(CORE(handle), batch, out, err) : claim_held(handle, &held, out, err);
     if (s == DIBS_OK)
-        s = choose(&held, holds, err);
-    return s == DIBS_OK ? claim_and_arm(handle, &held, holds, out, err) : s;
+        note_unenforced(handle, out, batch->n);
+    return s;
 }
 
 struct settling {

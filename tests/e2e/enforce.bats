@@ -142,6 +142,49 @@ is_gone() { [ ! -e "$CGROUPS$1" ]; }
     wait_until 10 bound ok "$port" addr
 }
 
+@test "the level that is shown is the one in force: after a restart without --enforce it is none" {
+    enforcing
+    port=$(dibs claim web --keep)
+    [ "$(dibs ls --all --json --port "$port" | field hold)" = enforce ]
+    # Without the daemon, too, as long as one enforces this ledger:
+    [ "$(DIBS_SOCKET=none dibs ls --all --json --port "$port" | field hold)" = enforce ]
+    [[ $(DIBS_SOCKET=none dibs who "$port") = *", hold enforce,"* ]]
+    serve_stop KILL
+    rm -f "$SOCKET" "$ADMIN"
+    for socket in none "$SOCKET"; do
+        export DIBS_SOCKET=$socket
+        [ "$socket" = none ] || serve_start
+        bound_as 65534 ok "$port"
+        [ "$(dibs ls --all --json --port "$port" | field hold)" = none ]
+        [[ $(dibs who "$port") = *", hold none (not enforced now: "* ]]
+        [ "$(dibs claim web --keep --json | field hold)" = none ]
+        dibs snapshot export >"$T/snapshot" # has what the ledger has
+        grep -q '"hold": *"enforce"' "$T/snapshot"
+    done
+    serve_stop
+    enforcing
+    bound_as 65534 EADDRINUSE "$port"
+    [ "$(dibs ls --all --json --port "$port" | field hold)" = enforce ]
+}
+
+@test "only one daemon enforces the claims of a ledger: a second one does not know the commands of the first" {
+    enforcing
+    ln -s "$T/ledger.db" "$T/link.db"
+    for ledger in ledger link; do
+        run env DIBS_LEDGER="sqlite:$T/$ledger.db" DIBS_SOCKET=none timeout 20 "$DIBS" serve --enforce --socket "$T/second"
+        [ "$status" -eq 3 ]
+        [[ $output = *"another daemon enforces the claims of this ledger ($T/ledger.db-enforced)"* ]]
+    done
+    # One that does not enforce them may serve them.
+    DIBS_SOCKET=none start "$DIBS" serve --socket "$T/second" 2>>"$T/serve.log"
+    wait_until 10 curl -sf --unix-socket "$T/second" http://dibs/readyz
+    start_sleeper
+    port=$(DIBS_SOCKET=$T/second dibs claim web --pid "$STARTED")
+    dibs claim web --pid "$STARTED" --hold enforce
+    wait_until 10 bound EADDRINUSE "$port" addr
+    [ "$(DIBS_SOCKET=$T/second dibs ls --all --json --port "$port" | field hold)" = enforce ]
+}
+
 @test "doctor says whether this host can enforce, and whether its daemon does" {
     run dibs doctor
     [[ $output = *"this kernel can refuse claimed ports to others"* ]]
@@ -193,6 +236,7 @@ is_gone() { [ ! -e "$CGROUPS$1" ]; }
     serve_stop KILL
     rm -f "$SOCKET" "$ADMIN"
     bound EADDRINUSE "$port"
+    [ "$(DIBS_SOCKET=none dibs ls --all --json held | field hold)" = enforce ]
     DIBS_SOCKET=none dibs release ended
     serve_start --enforce-persistent
     bound EADDRINUSE "$port"
