@@ -9,15 +9,14 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "base/grow.h"
 #include "base/text.h"
-#include "core/core.h"
+#include "core/in_use.h"
 #include "host/kernel.h"
 #include "net/bindings.h"
 
 #include "base/banned.h"
 
-enum { SOCKETS_MAX = 65536, CHUNK = 256 };
+enum { CHUNK = 256 };
 #define NONE SIZE_MAX
 
 /* The keeper of a declared claim that withholds an observed port which could not be claimed. */
@@ -51,6 +50,7 @@ struct repairing {
     struct use_chain *chains;  /* by protocol and port */
     size_t n_seen;
     struct kernel_socket *sockets; /* sockets[i] is seen[i] when sockets are observed; else NULL */
+    const struct nat_rule **rules; /* rules[i] publishes seen[i], which is no socket then */
     pid_t *pids;                   /* owners of the sockets; 0: unknown */
 };
 
@@ -396,6 +396,18 @@ static void list_missing(struct repairing *r, size_t from, size_t to, struct chu
     }
 }
 
+/* Report a use that the caller cannot claim. */
+static void report_unclaimed(struct repairing *r, size_t i)
+{
+    dibs_repair_item item = seen_item(DIBS_REPAIR_UNCLAIMED, &r->seen[i]);
+
+    if (r->rules && r->rules[i])
+        report(r, &item, "published without a claim by a NAT rule: %s", r->rules[i]->text);
+    else
+        report(r, &item, "in use without a claim by another user (uid %u)",
+               r->sockets ? uid_map_above_seen(&r->core->view.users, r->sockets[i].uid) : 0);
+}
+
 /* Check uses from..to: claim the missing ones. */
 static dibs_status check_lines(struct repairing *r, size_t from, size_t to, struct chunk *chunk,
                                dibs_err *err)
@@ -414,10 +426,7 @@ static dibs_status check_lines(struct repairing *r, size_t from, size_t to, stru
         if (!is_missing(r, i)) {
             report_known(r, i);
         } else if (k == NONE) {
-            dibs_repair_item item = seen_item(DIBS_REPAIR_UNCLAIMED, &r->seen[i]);
-
-            report(r, &item, "in use without a claim by another user (uid %u)",
-                   r->sockets ? uid_map_above_seen(&r->core->view.users, r->sockets[i].uid) : 0);
+            report_unclaimed(r, i);
         } else {
             tell_restored(r, i, &chunk->claims[k], &chunk->restored[k].refused);
         }
@@ -534,21 +543,6 @@ static dibs_status find_leaks(struct repairing *r, struct chunk *chunk, dibs_err
 
 /* ---- observe sockets ---- */
 
-struct socket_list {
-    struct kernel_socket *sockets;
-    size_t n, max;
-};
-
-static bool add_socket(void *ctx, const struct kernel_socket *socket)
-{
-    struct socket_list *list = ctx;
-
-    if (!grow((void **) &list->sockets, list->n, &list->max, sizeof *list->sockets))
-        return false;
-    list->sockets[list->n++] = *socket;
-    return list->n < SOCKETS_MAX;
-}
-
 static bool reaped(void *ctx, const dibs_claim *claim)
 {
     struct repairing *r = ctx;
@@ -600,28 +594,28 @@ static dibs_status compare(struct repairing *r, dibs_err *err)
 
 static dibs_status repair_by_sockets(struct repairing *r, dibs_err *err)
 {
-    struct socket_list list = { 0 };
+    AUTO(in_use_done) struct in_use now = { 0 };
     struct core_reaping dead = { r->plan->is_dry_run ? DIBS_REAP_DRY_RUN : 0, reaped, r, 0 };
     dibs_status s = core_reap(r->core, r->call, &dead, err);
 
-    for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX && s == DIBS_OK; proto++)
-        s = kernel_sockets(0, proto, 0, add_socket, &list, err);
-    dibs_observed *seen = calloc(list.n + 1, sizeof *seen);
-    r->pids = calloc(list.n + 1, sizeof *r->pids);
+    if (s == DIBS_OK)
+        s = in_use_list(r->core, r->call, &r->pool.ranges, &now, err);
+    dibs_observed *seen = calloc(now.n + 1, sizeof *seen);
+    r->pids = calloc(now.n + 1, sizeof *r->pids);
     if (s == DIBS_OK && (!seen || !r->pids))
         s = err_set(err, DIBS_FAILURE, "repair: out of memory");
-    if (s == DIBS_OK && seen && list.n > 0 && !r->is_stopped) {
-        for (size_t i = 0; i < list.n; i++)
-            seen[i] = (dibs_observed){ .binding = { list.sockets[i].proto, list.sockets[i].address },
-                                       .port = list.sockets[i].port };
+    if (s == DIBS_OK && seen && now.n > 0 && !r->is_stopped) {
+        for (size_t i = 0; i < now.n; i++)
+            seen[i] = (dibs_observed){ .binding = { now.sockets[i].proto, now.sockets[i].address },
+                                       .port = now.sockets[i].port };
         r->seen = seen;
-        r->n_seen = list.n;
-        r->sockets = list.sockets;
+        r->n_seen = now.n;
+        r->sockets = now.sockets;
+        r->rules = now.rules;
         s = compare(r, err);
     }
     free(seen);
     free(r->pids);
-    free(list.sockets);
     return s;
 }
 

@@ -82,6 +82,42 @@ N
     inside at_once
 }
 
+audited() {
+    nft -f - <<'N'
+table ip t {
+    chain web {
+        tcp dport 21200 dnat to 10.0.0.5:80
+        tcp dport { 21201-21203 } dnat to 10.0.0.6
+        udp dport 21200 redirect to :53
+        ip daddr 10.77.0.1 tcp dport 21204 dnat to 10.0.0.5 # another host's
+        tcp dport 21205 dnat to 10.0.0.7
+        tcp dport 21999 dnat to 10.0.0.8 # outside of the pool
+    }
+    chain pre { type nat hook prerouting priority -100; jump web; }
+}
+N
+    ok pool set small --ranges 21200-21299
+    ok claim --declare 21201 --keep
+    listen 21205 # a userland proxy: one use of the port
+    ok ls --audit --all --pool small
+    prints "published without a claim by a NAT rule: table ip t, chain web: dnat to 10.0.0.5:80"
+    ok ls --audit --all --pool small --json
+    json '[(u["proto"], u["port"], u["text"].split("rule: ")[1]) for u in d["unclaimed"] if "NAT" in u["text"]] == [
+        ("tcp", 21200, "table ip t, chain web: dnat to 10.0.0.5:80"),
+        ("tcp", 21202, "table ip t, chain web: dnat to 10.0.0.6"),
+        ("tcp", 21203, "table ip t, chain web: dnat to 10.0.0.6"),
+        ("udp", 21200, "table ip t, chain web: redirect to :53")]'
+    json '[u["port"] for u in d["unclaimed"] if "NAT" not in u["text"]] == [21205]'
+    ok repair --pool small # it claims none of them: no process holds them
+    prints "unclaimed tcp 0.0.0.0 21200 -: published without a claim by a NAT rule: table ip t, chain web"
+    nft flush chain ip t web
+    ok ls --audit --all --pool small --json
+    json 'not [u for u in d["unclaimed"] if "NAT" in u["text"]]'
+}
+@test "the audit lists published ports without a claim, with their rules" {
+    inside audited
+}
+
 every_form() {
     nft -f - <<'N'
 table inet u {

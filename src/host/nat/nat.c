@@ -156,6 +156,20 @@ static bool is_ours(const dibs_address *address)
     return fd < 0 || bind(fd, &name.any, size) == 0 || errno != EADDRNOTAVAIL;
 }
 
+void nat_each(const struct nat *nat, bool (*fn)(void *ctx, const struct nat_rule *rule), void *ctx)
+{
+    for (size_t i = 0; i < LISTS; i++) {
+        const struct nat_list *list = list_at(nat, i);
+
+        for (size_t k = 0; k < list->n; k++) {
+            const struct nat_rule *rule = &list->rules[k];
+
+            if ((dibs_address_is_wildcard(&rule->address) || is_ours(&rule->address)) && !fn(ctx, rule))
+                return;
+        }
+    }
+}
+
 static bool takes(const struct nat_rule *rule, const dibs_binding *binding, uint16_t port)
 {
     return rule->proto == binding->proto && rule->ports.first <= port && port <= rule->ports.last &&

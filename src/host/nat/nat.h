@@ -35,6 +35,9 @@ struct nat_question {
 size_t nat_find(const struct nat *nat, const struct nat_question *question, const struct nat_rule **out,
                 size_t max);
 
+/* Call fn for each rule for an address of this host, until it returns false. */
+void nat_each(const struct nat *nat, bool (*fn)(void *ctx, const struct nat_rule *rule), void *ctx);
+
 /* What nat_refresh() has seen. */
 struct nat_view {
     size_t n;        /* published ports and ranges */

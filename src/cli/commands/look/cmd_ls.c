@@ -442,7 +442,8 @@ const struct cli_cmd cmd_ls = {
                "projects.\n"
                "\n"
                "--audit adds which process listens: the holder, one of the kept claim's\n"
-               "project, another one of the same user, or a foreign one.",
+               "project, another one of the same user, or a foreign one. Sockets of the pool\n"
+               "without a claim, and ports of it that NAT rules publish, follow.",
     .examples = "dibs ls\ndibs ls --json\ndibs ls --audit --pool default\n",
     .opts = opts,
     .flags = CLI_HANDLE,
