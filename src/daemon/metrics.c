@@ -46,6 +46,7 @@ struct metrics {
     uint64_t others_at;            /* count of other hosts' changes when `others` was read */
     uint64_t repaired[REPAIRS];
     uint64_t events[EVENTS];
+    int64_t started_ms; /* wall time */
     bool is_degraded; /* claims failed because the ledger was unavailable, and no write has succeeded since */
     size_t n_routes;
     /* One row per route, then one for requests without a route, then one for port servers. */
@@ -350,6 +351,7 @@ static void write_commits(const struct group_commit_counts *counts, struct metri
     metric_add_part(w, METRIC_COMMIT_JOBS, "_bucket", counts->commits, "le=\"+Inf\"");
     metric_add_part(w, METRIC_COMMIT_JOBS, "_sum", counts->jobs, NULL);
     metric_add_part(w, METRIC_COMMIT_JOBS, "_count", counts->commits, NULL);
+    metric_add_latency(w, METRIC_COMMIT_DURATION, &group_commit_us, &counts->duration, "");
     metric_add(w, METRIC_COMMITS_FAILED, counts->failed, NULL);
 }
 
@@ -406,9 +408,12 @@ void metrics_write(struct metrics *metrics, size_t connections, struct bytes *ou
 {
     const struct engine_counts *counts = engine_count(metrics->engine);
     struct metric_writer w = metric_begin(out);
+    dibs_err unused = { 0 };
 
     (void) load_pools(metrics, NULL); /* on failure the known pools stay: a scrape must not fail */
     metric_add(&w, METRIC_DEGRADED, metrics->is_degraded, NULL);
+    metric_add(&w, METRIC_READY, group_commit_check(metrics->engine->group, &unused) == DIBS_OK, NULL);
+    metric_add(&w, METRIC_START_TIME, (uint64_t) (metrics->started_ms / 1000), NULL);
     write_pools(metrics, &w);
     write_claims(metrics, counts, &w);
     write_cluster(metrics, &w);
@@ -433,6 +438,7 @@ dibs_status metrics_open(struct engine *engine, const char *kube_pool, struct me
         return err_set(err, DIBS_FAILURE, "counting: out of memory");
     self->n_routes = api_router.n;
     self->engine = engine;
+    self->started_ms = core_now(engine->core).wall_ms;
     self->kube_pool = kube_pool;
     self->others_at = UINT64_MAX; /* not read yet */
     (void) text_copy(self->other.pool.name, sizeof self->other.pool.name, "(other)");

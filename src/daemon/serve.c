@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "daemon/api/api.h"
 #include "daemon/portserver/portserver.h"
+#include "daemon/scrape.h"
 #include "hold/enforced_mark.h"
 #include "hold/reserve.h"
 #include "lib/doctor.h"
@@ -44,6 +45,7 @@ struct serve {
     struct api_options api_options; /* shared by the API and the portserver */
     struct api *api;
     struct portserver *portserver; /* NULL: none */
+    struct scrape *scrape;         /* NULL: metrics only on the API's sockets */
     struct socket_file public, admin, ports;
     struct certificate certificate;
     int64_t look_ms; /* when to check files next */
@@ -140,6 +142,8 @@ static dibs_status check_options(const struct serve_options *o, dibs_err *err)
     dibs_status status = o->listen ? socket_check_tcp(o->listen, false, err) : DIBS_OK;
     if (status == DIBS_OK && o->portserver_http)
         status = socket_check_tcp(o->portserver_http, true, err);
+    if (status == DIBS_OK && o->metrics && socket_check_tcp(o->metrics, true, err) != DIBS_OK)
+        status = err_wrap(err, DIBS_INVALID, "--metrics (other addresses: --listen, with TLS and tokens)");
     const char *const paths[] = { o->socket, o->admin_socket, o->portserver };
     for (size_t i = 0; i < sizeof paths / sizeof *paths && status == DIBS_OK; i++)
         status = paths[i] ? socket_check_unix(paths[i], paths[i] == o->portserver, err) : DIBS_OK;
@@ -219,6 +223,8 @@ static dibs_status open_listeners(struct serve *s, dibs_err *err)
         status = open_tcp(s, s->options->listen, CALLER_TCP, err);
     if (status == DIBS_OK)
         status = open_tcp(s, s->options->portserver_http, CALLER_LOOPBACK, err);
+    if (status == DIBS_OK && s->options->metrics)
+        status = scrape_open(s->runtime.loop, s->options->metrics, s->metrics, s->api, &s->scrape, err);
     return status;
 }
 
@@ -377,6 +383,7 @@ static int64_t next_ms(void *ctx)
     const struct serve *s = ctx;
     int64_t wait_ms = runtime_sooner(engine_next_ms(s->engine), api_next_ms(s->api));
 
+    wait_ms = runtime_sooner(wait_ms, scrape_next_ms(s->scrape));
     /* The end of a cgroup's last process is no event. */
     if (s->enforce && enforce_has_cgroups(s->enforce)) {
         int64_t left_ms = s->look_ms - clock_monotonic_ms();
@@ -409,6 +416,7 @@ static void turn(void *ctx)
         look(s, now_ms);
     engine_turn(s->engine);
     api_run(s->api);
+    scrape_run(s->scrape);
     if (s->portserver)
         portserver_run(s->portserver);
 }
@@ -418,6 +426,7 @@ static bool drain(void *ctx)
     const struct serve *s = ctx;
     bool is_open = s->portserver && portserver_drain(s->portserver);
 
+    is_open = scrape_drain(s->scrape) || is_open;
     return api_drain(s->api) || is_open;
 }
 
@@ -453,6 +462,7 @@ static dibs_status run(struct serve *s, dibs_err *err)
 static void end(struct serve *s)
 {
     engine_close(s->engine); /* first: it fails queued jobs, which the API and the portserver answer */
+    scrape_close(s->scrape);
     api_close(s->api);
     portserver_close(s->portserver);
     quota_close(s->quota);

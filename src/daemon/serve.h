@@ -12,6 +12,7 @@ struct serve_options {
     const char *admin_socket; /* NULL: beside the default socket; none beside another one */
     const char *portserver;   /* address for Google's protocol: "@NAME" or a path; NULL: none */
     const char *portserver_http; /* address for gRPC's protocol: "127.0.0.1:PORT"; NULL: none */
+    const char *metrics;         /* loopback "ADDRESS:PORT" for plain /metrics; NULL: none */
     const char *listen;          /* "ADDRESS:PORT" for TCP with TLS; NULL: none; needs these three files: */
     const char *tls_cert, *tls_key, *tokens;
     const char *kube_pool;       /* pool exported under KEP-3668's names; NULL: none */

@@ -52,15 +52,18 @@ static void serve_metrics(void *ctx, struct http_request *r)
 
 static const struct page own_pages[] = {
     { { "GET", "/healthz", NULL, 0 }, serve_health },
+    { { "GET", "/metrics", NULL, 0 }, serve_metrics },
     { { "GET", "/livez", NULL, 0 }, serve_health },
     { { "GET", "/readyz", NULL, 0 }, serve_readiness },
-    { { "GET", "/metrics", NULL, 0 }, serve_metrics },
 };
 static const struct router own_router = ROUTER_OF(own_pages);
+/* Without check_ready: the first two. */
+static const struct router scrape_router = { own_pages, 2, sizeof *own_pages };
 
 static void requested(void *ctx, struct http_request *r)
 {
     struct endpoint *e = ctx;
+    const struct router *own = e->options.check_ready ? &own_router : &scrape_router;
     const struct router owners = { e->options.pages, e->options.n_pages, sizeof *e->options.pages };
     struct route_match match = { 0 };
     dibs_err err = { 0 };
@@ -71,7 +74,7 @@ static void requested(void *ctx, struct http_request *r)
         router_refuse(r, 403, &err, NULL);
         return;
     }
-    if (!is_owners && !router_find(&own_router, r, &match)) {
+    if (!is_owners && !router_find(own, r, &match)) {
         int status = router_explain(r, &match, e->options.hint, &err);
 
         router_refuse(r, status, &err, status == 405 ? match.allow : NULL);

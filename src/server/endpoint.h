@@ -15,7 +15,8 @@ struct endpoint_options {
     const struct page *pages; /* the owner's pages; borrowed */
     size_t n_pages;
     const char *hint; /* shown for requests that match no page */
-    /* Required. An error is answered with 503 and its message. */
+    /* Optional. An error is answered with 503 and its message. NULL: only /healthz and /metrics are served.
+     */
     dibs_status (*check_ready)(void *ctx, dibs_err *err);
     /* Required. Writes all metrics in Prometheus' text format. */
     void (*write_metrics)(void *ctx, struct bytes *out);

@@ -11,6 +11,7 @@
 
 #include "core/core.h"
 #include "dibs/dibs.h"
+#include "server/metric_registry.h"
 
 struct job {
     STAILQ_ENTRY(job) link;
@@ -70,7 +71,9 @@ struct group_commit_counts {
     uint64_t by_jobs[GROUP_COMMIT_SIZES]; /* commits by their number of jobs: up to 1, 2, 4, 8, ... */
     uint64_t conflicts;                   /* attempts that lost to another process's commit */
     uint64_t splits;
-    uint64_t failed; /* jobs whose commit failed */
+    uint64_t failed;                /* jobs whose commit failed */
+    struct metric_latency duration; /* of a group, with its retries; bounds: group_commit_us */
 };
+extern metric_bounds group_commit_us;
 const struct group_commit_counts *group_commit_count(const struct group_commit *g);
 #endif

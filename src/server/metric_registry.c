@@ -104,7 +104,7 @@ void metric_add_latency(struct metric_writer *w, enum metric metric, metric_boun
         n += latency->bucket[i];
         if (i < METRIC_BUCKETS - 1)
             (void) snprintf(le, sizeof le, "%g", (double) (*bounds)[i] / 1e6);
-        metric_add_part(w, metric, "_bucket", n, "%s,le=\"%s\"", labels, le);
+        metric_add_part(w, metric, "_bucket", n, "%s%sle=\"%s\"", labels, labels[0] ? "," : "", le);
     }
     metric_add_us(w, metric, "_sum", latency->us, "%s", labels);
     metric_add_part(w, metric, "_count", n, "%s", labels);

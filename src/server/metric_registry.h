@@ -27,6 +27,8 @@
     /* the daemon: itself */                                                                                \
     X(DEGRADED, "dibs_degraded", "gauge",                                                                   \
       "1: claims failed because the ledger was unavailable, and no write has succeeded since.")             \
+    X(READY, "dibs_ready", "gauge", "1: the ledger can be read and written, as /readyz says.")              \
+    X(START_TIME, "process_start_time_seconds", "gauge", "When this process started, in Unix time.")        \
     X(CLAIMS, "dibs_claims", "gauge", "Claims in the ledger.")                                              \
     X(WATCHED_PROCESSES, "dibs_watched_processes", "gauge",                                                 \
       "Holders that are watched: by pidfd, in turn, or not at all.")                                        \
@@ -43,6 +45,8 @@
     X(REQUEST_DURATION, "dibs_request_duration_seconds", "histogram",                                       \
       "From a whole request to its answer, without the time that it chose to wait.")                        \
     X(COMMIT_JOBS, "dibs_commit_jobs", "histogram", "Requests that shared one commit of the ledger.")       \
+    X(COMMIT_DURATION, "dibs_commit_seconds", "histogram",                                                  \
+      "How long groups of requests took in the ledger, with all retries of their commit.")                  \
     X(COMMITS_FAILED, "dibs_commits_failed_total", "counter",                                               \
       "Commits that failed; their requests were refused.")                                                  \
     /* the daemon: a cluster */                                                                             \
@@ -125,6 +129,7 @@ struct metric_latency {
 };
 typedef const int64_t metric_bounds[METRIC_BUCKETS - 1]; /* upper bounds in microseconds */
 void metric_observe(struct metric_latency *latency, metric_bounds *bounds, int64_t us);
+/* `labels` may be "". */
 void metric_add_latency(struct metric_writer *w, enum metric metric, metric_bounds *bounds,
                         const struct metric_latency *latency, const char *labels);
 

@@ -98,7 +98,7 @@ real = set(re.findall(r"^ +(--[a-z-]+)", open(sys.argv[3]).read().split("Options
 listed = set(re.findall(r"--[a-z-]+", "".join(l.split("|")[1] for l in lines if l.startswith("| `--"))))
 assert listed == real, f"options: the page has {listed}, the program {real}"
 real = dict(re.findall(r"^# TYPE (\S+) (\S+)", open(sys.argv[4]).read(), re.M))
-listed = dict(re.findall(r"^\| `(dibs_\w+)` \| (\w+) \|", page, re.M))
+listed = dict(re.findall(r"^\| `((?:dibs|process)_\w+)` \| (\w+) \|", page, re.M))
 assert listed == real, f"metrics: the page has {listed}, the daemon {real}"
 END
 }

@@ -127,6 +127,87 @@ tcp_start() {
     [ "$output" = 200 ]
 }
 
+# plain PATH [CURL OPTION]...: over the listener of --metrics; $output and $code.
+plain() {
+    output=$(curl -sS --max-time 5 -w '\n%{http_code}' "${@:2}" "http://127.0.0.1:$PLAIN$1")
+    code=${output##*$'\n'}
+    output=${output%$'\n'*}
+}
+
+@test "--metrics serves metrics and health without TLS, and nothing else" {
+    PLAIN=$("$DIBS_TEST_SUPPORT/free_port.py")
+    serve_start --metrics "127.0.0.1:$PLAIN"
+    ask --json '{}' /v1/claims
+    assert_code 201
+    plain /metrics
+    assert_code 200
+    [ "$(value 'dibs_allocator_allocation_total{pool="default",scope="dynamic"}')" = 1 ]
+    [ "$(value dibs_ready)" = 1 ]
+    [ "$(value dibs_commit_seconds_count)" = 1 ]
+    [ "$(value 'dibs_commit_seconds_bucket{le="+Inf"}')" = 1 ]
+    now=$(date +%s)
+    started=$(value process_start_time_seconds)
+    [ "$started" -le "$now" ] && [ "$started" -gt $((now - 120)) ]
+    plain /healthz
+    assert_code 200
+    for path in /readyz /livez /v1/claims /v1/daemon /openapi.json /get /dump /; do
+        plain "$path"
+        [ "$code" = 404 ] || { echo "$path: $code" >&2; return 1; }
+    done
+    plain /v1/claims --json '{}'
+    assert_code 404
+    plain /metrics -X POST
+    assert_code 405
+    ask /metrics
+    [ "$(value 'dibs_allocator_allocation_total{pool="default",scope="dynamic"}')" = 1 ]
+}
+
+@test "--metrics refuses a web page whose name leads to a loopback address" {
+    PLAIN=$("$DIBS_TEST_SUPPORT/free_port.py")
+    serve_start --metrics "127.0.0.1:$PLAIN"
+    for host in evil.example "evil.example:$PLAIN" localhost.evil.example; do
+        plain /metrics -H "Host: $host"
+        assert_code 403
+        [[ $output != *dibs_claims* ]]
+    done
+    for host in localhost "localhost:$PLAIN" "127.0.0.1:$PLAIN" "[::1]:$PLAIN"; do
+        plain /metrics -H "Host: $host"
+        assert_code 200
+    done
+}
+
+@test "--metrics is refused on addresses that others reach, and on a port in use" {
+    for address in 0.0.0.0:9464 '*:9464' '[::]:9464' 192.0.2.1:9464 localhost:9464 9464 127.0.0.1:0 127.0.0.1:99999; do
+        run dibs serve --check-config --metrics "$address"
+        [ "$status" -eq 2 ] || { echo "$address: $status $output" >&2; return 1; }
+        assert_output_has "--metrics"
+    done
+    run dibs serve --check-config --metrics 192.0.2.1:9464
+    assert_output_has "is not a loopback address"
+    assert_output_has "--listen"
+    listen 0 tcp 127.0.0.1
+    run dibs serve --socket "$T/s" --admin-socket "$T/a" --metrics "127.0.0.1:$LISTENED"
+    assert_status 3
+    [ ! -e "$T/s" ]
+    dibs serve --check-config --metrics '[::1]:9464' --socket "$T/s"
+}
+
+@test "clients of --metrics take no place of the API's, and end with the daemon" {
+    PLAIN=$("$DIBS_TEST_SUPPORT/free_port.py")
+    serve_start --metrics "127.0.0.1:$PLAIN"
+    start python3 -c 'import socket, sys, time
+idle = [socket.create_connection(("127.0.0.1", int(sys.argv[1]))) for _ in range(100)]
+open(sys.argv[2], "w").close()
+time.sleep(60)' "$PLAIN" "$T/open"
+    wait_until 10 test -e "$T/open"
+    ask --json '{}' /v1/claims
+    assert_code 201
+    ask /metrics
+    [ "$(value dibs_connections)" = 1 ]
+    serve_stop
+    [ "$status" -eq 0 ]
+}
+
 @test "a real Prometheus scrapes the daemon over TLS with a token" {
     needs prometheus
     tcp_start

@@ -58,6 +58,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
         .admin_socket = cli_value(cli, "admin-socket"),
         .portserver = cli_value(cli, "portserver"),
         .portserver_http = cli_value(cli, "portserver-http"),
+        .metrics = cli_value(cli, "metrics"),
         .listen = cli_value(cli, "listen"),
         .tls_cert = cli_value(cli, "tls-cert"),
         .tls_key = cli_value(cli, "tls-key"),

@@ -11,6 +11,7 @@ static const struct cli_opt opts[] = {
       .arg = "ADDRESS",
       .help = "also speak Google's portserver protocol: @NAME or a path" },
     { .name = "portserver-http", .arg = "ADDRESS", .help = "also speak gRPC's, on a loopback ADDRESS:PORT" },
+    { .name = "metrics", .arg = "ADDRESS", .help = "also /metrics, plain, on a loopback ADDRESS:PORT" },
     { .name = "listen", .arg = "ADDRESS", .help = "also TCP with TLS, on ADDRESS:PORT" },
     { .name = "tls-cert", .arg = "FILE", .help = "certificate for --listen (PEM)" },
     { .name = "tls-key", .arg = "FILE", .help = "its key" },
