@@ -135,7 +135,7 @@ static dibs_status find_hosts(struct cli *cli, const struct workload_port *const
     dibs_status s = workload_needs_all(cli->manifest, &needs, err);
 
     if (s == DIBS_OK)
-        s = workload_obtain(cli->handle, cli->manifest, &needs, &ports, err);
+        s = workload_obtain(cli->handle, cli->manifest, &needs, 0, &ports, err);
     for (size_t i = 0; s == DIBS_OK && i < n; i++)
         hosts[i] = host_of(&needs, ports, matches[i]);
     return s;

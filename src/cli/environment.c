@@ -408,7 +408,8 @@ static void note_left_out(const struct cli *cli, const struct whole *w)
              names[0] ? names : "a variable", strchr(names, ',') ? " have" : " has");
 }
 
-dibs_status environment_print_group(struct cli *cli, const struct environment_format *format, dibs_err *err)
+dibs_status environment_print_group(struct cli *cli, const struct environment_format *format, int32_t pid,
+                                    dibs_err *err)
 {
     AUTO(whole_free) struct whole w = { .group = cli->manifest };
     AUTO(free_auto) uint16_t *ports = NULL;
@@ -421,7 +422,7 @@ dibs_status environment_print_group(struct cli *cli, const struct environment_fo
     if (s == DIBS_OK)
         s = name_all(&w, &n_left_out, err);
     if (s == DIBS_OK)
-        s = workload_obtain(cli->handle, w.group, &w.needs, &ports, err);
+        s = workload_obtain(cli->handle, w.group, &w.needs, pid, &ports, err);
     if (s == DIBS_OK)
         s = compute(&w, ports, err);
     if (s != DIBS_OK)

@@ -22,7 +22,8 @@ bool environment_print_outside(struct cli *cli, const struct environment_format 
                                const struct workload_needs *needs, const uint16_t *ports);
 void environment_end(struct cli *cli, const struct environment_format *format);
 
-/* Print the variables of all pods, each once. A name that means different things in different pods is left
- * out, and noted: ports then have a name made of role, instance and port. */
-dibs_status environment_print_group(struct cli *cli, const struct environment_format *format, dibs_err *err);
+/* Print the variables of all pods, each once; `pid` as for workload_obtain(). A name that means different
+ * things in different pods is left out, and noted: ports then have a name made of role, instance and port. */
+dibs_status environment_print_group(struct cli *cli, const struct environment_format *format, int32_t pid,
+                                    dibs_err *err);
 #endif

@@ -336,7 +336,7 @@ void restart_free(struct workload_restart *restart)
 }
 
 dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
-                            const struct workload_needs *needs, uint16_t **out, dibs_err *err)
+                            const struct workload_needs *needs, int32_t pid, uint16_t **out, dibs_err *err)
 {
     AUTO(free_auto) dibs_request *requests = calloc(needs->n + 1, sizeof *requests);
     AUTO(free_auto) dibs_claim *claims = calloc(needs->n + 1, sizeof *claims);
@@ -345,8 +345,14 @@ dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
 
     if (!requests || !claims || !ports)
         return err_set(err, DIBS_FAILURE, "workload: out of memory");
-    for (size_t i = 0; i < needs->n; i++)
+    for (size_t i = 0; i < needs->n; i++) {
         requests[i] = workload_request(group, &needs->all[i]);
+        if (!pid)
+            continue;
+        requests[i].holder = DIBS_HELD_BY_PROCESS;
+        requests[i].pid = pid;
+        requests[i].keep = requests[i].is_lookup = requests[i].is_adopted = false;
+    }
     dibs_status s = workload_advise(group, dibs_claim_ports(handle, &batch, claims, err), err);
     if (s != DIBS_OK)
         return s;

@@ -334,9 +334,10 @@ void workload_each_variable(const struct workload_group *group, const struct wor
  * listings show records to every user. The caller frees it; NULL without memory. */
 char *workload_env_text(const struct workload_group *group, const struct workload_pod *pod,
                         const struct workload_value *values);
-/* Get the ports of these needs, claiming missing ones, kept, all or nothing. The caller frees *out. */
+/* Get the ports of these needs, claiming missing ones, all or nothing: kept, or with a `pid` held by that
+ * process until it ends; TAKEN when another one holds them. The caller frees *out. */
 dibs_status workload_obtain(dibs *handle, const struct workload_group *group,
-                            const struct workload_needs *needs, uint16_t **out, dibs_err *err);
+                            const struct workload_needs *needs, int32_t pid, uint16_t **out, dibs_err *err);
 /* Complete the error of a request for the group's claims: advise a sync when one of them differs from the
  * group. Return the status. */
 dibs_status workload_advise(const struct workload_group *group, dibs_status status, dibs_err *err);

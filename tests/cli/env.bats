@@ -111,6 +111,27 @@ WEB_1_BLOCK_PORT' ]
     json 'all(c["change"] == "keep" for c in d)'
 }
 
+@test "env --pid gives each process ports of its own, which end with it" {
+    start_sleeper
+    ok env web/1 --pid "$STARTED" --group one --json
+    cp "$T/out" "$T/one"
+    ok ls --all --json
+    json "len(d) == 10 and all(c['holder']['pid'] == $STARTED and not c['kept'] for c in d)"
+    # The same process gets the same again, another one not.
+    ok env web/1 --pid "$STARTED" --group one --json
+    cmp "$T/out" "$T/one"
+    refused 3 env web/1 --pid $$ --group one
+    says 'is held by'
+    ok env web/1 --pid $$ --group two --json
+    not cmp "$T/out" "$T/one"
+    end_process "$STARTED"
+    ok reap
+    ok ls --all --json
+    json "len(d) == 10 and all(c['name'].startswith('two/') for c in d)"
+    refused 2 env --pid 0
+    refused 2 env --pid $$ --format procfile
+}
+
 @test "env claims everything that it prints or nothing, and refuses an unknown format first" {
     refused 2 env web --format toml
     says dotenv

@@ -144,7 +144,7 @@ static dibs_status print_pod(struct cli *cli, const struct pod *pod, dibs_err *e
     dibs_status s = copy_command(pod, &line, err);
 
     if (s == DIBS_OK)
-        s = workload_obtain(cli->handle, cli->manifest, &pod->needs, &ports, err);
+        s = workload_obtain(cli->handle, cli->manifest, &pod->needs, 0, &ports, err);
     if (s == DIBS_OK)
         s = pod_each_word(pod, ports, add_word, &line, err);
     if (s != DIBS_OK)
@@ -184,7 +184,7 @@ dibs_status cli_print_procfile(struct cli *cli, dibs_err *err)
     if (s == DIBS_OK)
         s = workload_needs_all(cli->manifest, &needs, err);
     if (s == DIBS_OK)
-        s = workload_obtain(cli->handle, cli->manifest, &needs, &ports, err);
+        s = workload_obtain(cli->handle, cli->manifest, &needs, 0, &ports, err);
     for (size_t i = 0; i < pods.n && s == DIBS_OK; i++)
         s = print_pod(cli, &pods.all[i], err);
     return s;

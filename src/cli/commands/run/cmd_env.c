@@ -10,7 +10,8 @@
 
 #include "base/banned.h"
 
-static dibs_status print_pod(struct cli *cli, const struct environment_format *format, dibs_err *err)
+static dibs_status print_pod(struct cli *cli, const struct environment_format *format, int32_t pid,
+                             dibs_err *err)
 {
     const struct workload_group *group = cli->manifest;
     AUTO(workload_needs_free) struct workload_needs needs = { 0 };
@@ -23,7 +24,7 @@ static dibs_status print_pod(struct cli *cli, const struct environment_format *f
     if (s == DIBS_OK)
         s = workload_needs_of(group, &pod, &needs, err);
     if (s == DIBS_OK)
-        s = workload_obtain(cli->handle, group, &needs, &ports, err);
+        s = workload_obtain(cli->handle, group, &needs, pid, &ports, err);
     if (s == DIBS_OK)
         s = workload_values(group, &pod, &needs, ports, &values, err);
     if (s != DIBS_OK)
@@ -56,6 +57,7 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     const char *name = given ? given : cli->json ? "json" : "dotenv";
     const struct file_format *file = file_format(name);
     const struct environment_format *format = environment_format(name);
+    int64_t pid = 0;
 
     if (!file && !format)
         return err_set(err, DIBS_INVALID,
@@ -65,12 +67,17 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     if (file && cli->argc)
         return err_set(err, DIBS_INVALID, "env: a %s file is for the whole project; leave out '%.60s'", name,
                        cli->argv[0]);
-    dibs_status s = cli_open_manifest(cli, err);
+    if (file && cli_has(cli, "pid"))
+        return err_set(err, DIBS_INVALID, "env: the ports of a %s file are kept; leave out '--pid'", name);
+    dibs_status s = cli_number_from(cli, "pid", 1, INT32_MAX, &pid, err);
+    if (s == DIBS_OK)
+        s = cli_open_manifest(cli, err);
     if (s != DIBS_OK)
         return s;
     if (file)
         return file->print(cli, err);
-    return cli->argc ? print_pod(cli, format, err) : environment_print_group(cli, format, err);
+    return cli->argc ? print_pod(cli, format, (int32_t) pid, err)
+                     : environment_print_group(cli, format, (int32_t) pid, err);
 }
 
 static const struct cli_opt opts[] = {
@@ -78,6 +85,7 @@ static const struct cli_opt opts[] = {
       .arg = "FORMAT",
       .help = "dotenv (default), export, json, fish, systemd, compose or procfile",
       .words = "dotenv export json fish systemd compose procfile" },
+    { .name = "pid", .arg = "PID", .help = "this process holds the ports until it ends; they are not kept" },
     { 0 },
 };
 
@@ -92,13 +100,17 @@ const struct cli_cmd cmd_env = {
                "variable means something else in another role or instance then has a name\n"
                "made of role, instance (if there are several) and port: WEB_0_HTTP_PORT; other\n"
                "variables with several meanings are left out.\n\n"
+               "With --pid a process holds the ports, for example that of a test, and they are\n"
+               "free when it has ended. Exit code 3 when another process holds one of them;\n"
+               "with --group each process has ports of its own.\n\n"
                "The format 'compose' is the project's compose file with the ports of its roles\n"
                "in place of the host ports that it publishes; a port of the manifest says with\n"
                "'container' which one it is. 'procfile' is a Procfile for foreman and others:\n"
                "a line for each pod of the roles with a command.",
     .examples = "dibs env\n"
                 "dibs env web/0 --format export\n"
-                "dibs env api --format json\n",
+                "dibs env api --format json\n"
+                "dibs env api --pid $$ --group test-$$\n",
     .opts = opts,
     .max_args = 1,
     .args_words = ":roles",
