@@ -70,7 +70,8 @@ dibs_status cli_hold_from(const struct cli *cli, dibs_hold *out, dibs_err *err)
         hold++;
     if (hold > DIBS_HOLD_ENFORCE)
         return err_set(err, DIBS_INVALID, "--hold: '%.32s' is none of auto, none, guard, fd, enforce", text);
-    if (hold == DIBS_HOLD_FD && !(cli->cmd->flags & CLI_STOP))
+    /* A process that claims for itself binds the socket itself. */
+    if (hold == DIBS_HOLD_FD && !(cli->cmd->flags & CLI_STOP) && !cli_has(cli, "pid"))
         return err_set(err, DIBS_INVALID, "--hold fd: only 'dibs run' can pass a socket to a program");
     *out = (dibs_hold) hold;
     return DIBS_OK;

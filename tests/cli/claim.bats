@@ -264,6 +264,21 @@ ports() { # the ports of the last try, on one line
     [ "$(held)" -eq 1 ]
 }
 
+@test "a second claim with the same key gets the same claims, and another request is refused" {
+    ok claim -n 2 --key build-4711 --json
+    cp "$T/out" "$T/first"
+    ok claim -n 2 --key build-4711 --json
+    cmp "$T/out" "$T/first"
+    refused 2 claim -n 3 --key build-4711
+    refused 2 claim --key ''
+    refused 2 claim --key "$(printf '%0129d' 0)"
+    refused 2 claim --key k --hosts a
+    [ "$(held)" -eq 2 ]
+    # The claims have ended: the same key makes no others.
+    ok release --all-mine
+    refused 5 claim -n 2 --key build-4711
+}
+
 @test "a batch is all or nothing" {
     ok claim -n 2 --range 12120-12121
     refused 4 claim a b c --range 12120-12123

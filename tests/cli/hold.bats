@@ -62,6 +62,9 @@ BIND="$BATS_TEST_DIRNAME/../support/bind.py"
     refused 2 claim --hold strong
     [[ $errs = *"'strong' is none of auto, none, guard, fd, enforce"* ]]
     refused 2 claim --hold fd
+    # A process that claims for itself binds the socket itself.
+    ok claim --hold fd --pid $$ --json
+    json 'd[0]["hold"] == "fd"'
 }
 
 @test "a port of the manifest whose program sets a reuse option has a guard" {

@@ -43,6 +43,7 @@ static dibs_status batch_from(const struct cli *cli, const dibs_request *like, d
     if (given && batch->n > 1)
         return err_set(err, DIBS_INVALID, "claim: '--%s' names one port, but %zu are asked for", given,
                        batch->n);
+    batch->key = cli_value(cli, "key");
     batch->is_contiguous = cli_has(cli, "contiguous");
     batch->is_dry_run = cli_has(cli, "dry-run");
     if (batch->is_contiguous && like->mode != DIBS_RANDOM)
@@ -87,9 +88,10 @@ static dibs_status claim_on_hosts(struct cli *cli, const dibs_batch *batch, dibs
 {
     struct cli_hosts hosts;
 
-    if (batch->n > 1 || batch->is_dry_run)
-        return err_set(err, DIBS_INVALID, "claim: '--hosts' is for one port%s",
-                       batch->is_dry_run ? ", and not with '--dry-run'" : "");
+    if (batch->n > 1 || batch->is_dry_run || batch->key)
+        return err_set(err, DIBS_INVALID, "claim: '--hosts' is for one port%s%s",
+                       batch->is_dry_run ? ", and not with '--dry-run'" : "",
+                       batch->key ? ", and not with '--key'" : "");
     dibs_status s = cli_hosts(cli, &hosts, err);
     if (!s)
         s = cli_open(cli, err);
@@ -233,6 +235,7 @@ static const struct cli_opt opts[] = {
     { .name = "keep", .help = "held by nobody, until it is released" },
     { .name = "hosts", .arg = "A,B,C", .help = "one port that is free on all of them, kept on each" },
     { .name = "wait", .arg = "TIME", .help = "wait so long for a port that is held; then exit code 3" },
+    { .name = "key", .arg = "KEY", .help = "a second call with the same key gets the same claims" },
     CLI_BRIEF_OPT,
     { .name = "dry-run", .help = "show what would be claimed, reserve nothing" },
     { 0 },
@@ -253,6 +256,10 @@ const struct cli_cmd cmd_claim = {
                "\n"
                "With --wait a port, name or pool that is in use is tried again until it is free\n"
                "or the time is over.\n"
+               "\n"
+               "A caller that was interrupted and cannot know whether it has claimed asks again\n"
+               "with the same --key, up to 128 bytes, and gets the same claims. A key belongs\n"
+               "to one request and is kept as long as its events.\n"
                "\n"
                "With --hosts, in a ledger in etcd, it is one number on all of these hosts, or\n"
                "none: each has a kept claim of that name, to be used there. The daemon does\n"
