@@ -10,7 +10,7 @@ teardown() { dibs_teardown; }
 @test "the list of commands is what the help shows" {
     ok --list-commands
     [ "$out" = "$(printf '%s\n' run stop init up down plan env render get claim release renew transfer \
-        ls who explain assert log pool snapshot reap repair doctor serve node kube help version)" ]
+        ls who explain assert log settings pool snapshot reap repair doctor serve node kube help version)" ]
     cp "$T/out" "$T/commands"
     ok --help
     while read -r name; do grep -q "^  $name  *[A-Z]" "$T/out"; done <"$T/commands"
@@ -60,7 +60,7 @@ teardown() { dibs_teardown; }
 @test "every command has valid JSON" {
     ok claim web --port 14500
     ok get db
-    for command in ls 'ls --audit' log pool 'pool show default' reap 'repair --dry-run' doctor help 'help claim' version \
+    for command in ls 'ls --audit' log pool 'pool show default' reap 'repair --dry-run' doctor settings help 'help claim' version \
         'get db' 'claim web' 'who 14500' 'explain 14500' 'renew web' 'transfer web --keep' 'release nothing' \
         'claim -n 2 --dry-run' 'release web' 'release --all-mine' 'snapshot export'; do
         # shellcheck disable=SC2086 # several words

@@ -307,3 +307,29 @@ END
     refused 2 claim
     grep -q 'dibs.yaml:1:1: setting range (manifest)' "$T/err"
 }
+
+@test "dibs settings shows each setting with its source, and the group and project of names, and asks no ledger" {
+    echo 'cooldown: 6s' >"$user"
+    echo 'range: 14020-14029' >dibs.yaml
+    DIBS_TTL=7m ok settings --timeout 2s --json
+    json '{s["name"]: s["source"] for s in d["settings"] if s["source"] != "default"} == {"ledger": "environment",
+        "ledger-mode": "environment", "socket": "environment", "range": "manifest", "cooldown": "user file",
+        "ttl": "environment", "timeout": "flag"}'
+    json 'next(s["value"] for s in d["settings"] if s["name"] == "range") == "14020-14029"'
+    made_no_ledger || is_served
+    json "d['group'] == 'project' and d['project'] == '$T/project' and d['manifest'] and not d['manifest_problem']"
+    ok settings
+    grep -q '^range  *14020-14029  *manifest$' "$T/out"
+    grep -qF "the group project of $T/project, which has a manifest" "$T/out"
+    ok settings --group shop --json
+    json 'd["group"] == "shop" and d["project"] is None'
+    ok claim --json
+    json '14020 <= d[0]["port"] <= 14029'
+    # A manifest that cannot be used is no failure here: the answer says so.
+    echo 'nonsense: 1' >dibs.yaml
+    try settings --json
+    [ "$code" -eq 0 ]
+    json "not d['manifest'] and \"has no key 'nonsense'\" in d['manifest_problem']"
+    rm dibs.yaml
+    refused 2 settings --range nonsense
+}
