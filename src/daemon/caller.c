@@ -95,16 +95,25 @@ dibs_status caller_load_token(const struct caller_view *view, const struct token
     return DIBS_OK;
 }
 
-void caller_load_loopback(const struct caller_view *view, int fd, struct caller *out)
+void caller_load_loopback(const struct caller_view *view, int fd, enum caller_listener listener,
+                          struct caller *out)
 {
     uint32_t uid = UID_MAP_UNKNOWN;
 
-    *out = (struct caller){ .listener = CALLER_LOOPBACK, .peer.pidfd = -1 };
+    *out = (struct caller){ .listener = listener, .peer.pidfd = -1 };
     if (kernel_peer_uid(fd, &uid, NULL) != DIBS_OK)
         return;
     out->peer.uid = uid_map_above_seen(&view->owners->users, uid);
     if (out->peer.uid != UID_MAP_UNKNOWN)
         set_call(out, view, 0);
+}
+
+void caller_load_page(const struct caller_view *view, uint32_t uid, struct caller *out)
+{
+    *out =
+        (struct caller){ .listener = CALLER_PAGE,
+                         .peer = { .uid = uid, .pidns = view->owners->pidns, .is_here = true, .pidfd = -1 } };
+    set_call(out, view, kernel_netns());
 }
 
 dibs_status caller_translate(const struct caller_view *view, const struct caller *caller, dibs_holder holder,

@@ -12,6 +12,7 @@ enum caller_listener {
     CALLER_ADMIN,    /* users that can open the 0600 socket */
     CALLER_TCP,      /* identified by a token; no process can be seen */
     CALLER_LOOPBACK, /* a user of this host, identified by the kernel; only gRPC's routes */
+    CALLER_PAGE, /* a page of the dashboard, identified by its session; its user's process by the kernel */
 };
 
 struct caller {
@@ -41,7 +42,10 @@ bool caller_load_watched(const struct caller_view *view, struct watch *watch, ui
 dibs_status caller_load_token(const struct caller_view *view, const struct tokens *tokens, const char *field,
                               struct caller *out, dibs_err *err);
 /* Identify the user of a TCP connection from this host by its socket. The principal is empty for none. */
-void caller_load_loopback(const struct caller_view *view, int fd, struct caller *out);
+void caller_load_loopback(const struct caller_view *view, int fd, enum caller_listener listener,
+                          struct caller *out);
+/* Fill the caller of a request with the session of a user, who has the rights of a public socket. */
+void caller_load_page(const struct caller_view *view, uint32_t uid, struct caller *out);
 
 /* Translate a pid of the caller's namespace into ours; 0 is the caller itself. */
 dibs_status caller_translate(const struct caller_view *view, const struct caller *caller, dibs_holder holder,

@@ -56,7 +56,8 @@ static const struct held *store_copy(struct engine *e, const dibs_claim *claim)
 
     if (claim->node[0])
         return NULL; /* other hosts watch their own holders, and have no events here */
-    holds_follow(e->holds, claim);
+    if (!e->options.only_looks)
+        holds_follow(e->holds, claim);
     struct held *held = calloc(1, sizeof *held + pool_bytes);
     if (!held || !hash_table_add(&e->claims, &held->item, claim->id)) {
         free(held);

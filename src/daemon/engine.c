@@ -213,7 +213,7 @@ dibs_status engine_open(const struct engine_options *options, struct engine **ou
     self->judge_ms = INT64_MAX;
     self->look_wait_ms = LOOK_IDLE_MS;
     self->look_ms = clock_monotonic_ms() + LOOK_IDLE_MS;
-    self->upkeep_ms = clock_monotonic_ms() + UPKEEP_EVERY_MS;
+    self->upkeep_ms = options->only_looks ? INT64_MAX : clock_monotonic_ms() + UPKEEP_EVERY_MS;
     dibs_status s = start(self, options, err);
     if (s != DIBS_OK) {
         engine_close(self);

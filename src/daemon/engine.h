@@ -19,6 +19,7 @@ struct engine_options {
     const dibs_settings *settings;  /* copied */
     size_t pidfds;                  /* most pidfds; 0: as the limit of descriptors allows */
     bool is_check;                  /* only check that the ledger opens: write nothing */
+    bool only_looks;                /* no daemon: reap no claims, maintain nothing */
     const struct activation *given; /* guards of an earlier daemon; NULL: none */
     const struct notify *notify;    /* the manager that keeps guards; NULL: none */
     int64_t node_ttl_ms;            /* TTL of this host's lease on a shared ledger; 0: no lease */

@@ -26,6 +26,9 @@ enum {
     CLASSES = 4, /* classes of HTTP status: 2xx to 5xx */
 };
 
+/* Requests without a row in the table of routes: no route, a port server's, a page's. */
+enum beside { OTHER, PORTSERVER, PAGES, N_BESIDE };
+
 struct metrics_pool {
     dibs_pool pool; /* with the daemon's settings applied */
     bool is_there;
@@ -49,7 +52,7 @@ struct metrics {
     int64_t started_ms; /* wall time */
     bool is_degraded; /* claims failed because the ledger was unavailable, and no write has succeeded since */
     size_t n_routes;
-    /* One row per route, then one for requests without a route, then one for port servers. */
+    /* One row per route, then those of `enum beside`. */
     struct metric_latency latency[][CLASSES];
 };
 
@@ -204,7 +207,7 @@ const struct api_route metrics_portserver = { .route = { .method = "", .path = "
 
 void metrics_request(struct metrics *metrics, const struct api_route *route, int status, int64_t us)
 {
-    size_t place = metrics->n_routes + (route != NULL);
+    size_t place = metrics->n_routes + (!route ? OTHER : route->route.flags & API_PAGE ? PAGES : PORTSERVER);
     int class = status / 100 - 2;
 
     if (class < 0 || class >= CLASSES)
@@ -332,12 +335,14 @@ static void write_latency(const struct metrics *m, const struct route *route, si
 static void write_requests(const struct metrics *m, size_t connections, struct metric_writer *w)
 {
     static const struct route other = { .method = "", .path = "(other)" };
+    static const struct route pages = { .method = "", .path = "(pages)" };
 
     metric_add(w, METRIC_CONNECTIONS, connections, NULL);
     for (size_t i = 0; i < m->n_routes; i++)
         write_latency(m, &api_routes[i].route, i, w);
-    write_latency(m, &other, m->n_routes, w);
-    write_latency(m, &metrics_portserver.route, m->n_routes + 1, w);
+    write_latency(m, &other, m->n_routes + OTHER, w);
+    write_latency(m, &metrics_portserver.route, m->n_routes + PORTSERVER, w);
+    write_latency(m, &pages, m->n_routes + PAGES, w);
 }
 
 static void write_commits(const struct group_commit_counts *counts, struct metric_writer *w)
@@ -433,7 +438,7 @@ dibs_status metrics_open(struct engine *engine, const char *kube_pool, struct me
 
     if (s != DIBS_OK)
         return err_wrap(err, s, "--kube-metrics");
-    struct metrics *self = calloc(1, sizeof *self + (api_router.n + 2) * sizeof self->latency[0]);
+    struct metrics *self = calloc(1, sizeof *self + (api_router.n + N_BESIDE) * sizeof self->latency[0]);
     if (!self)
         return err_set(err, DIBS_FAILURE, "counting: out of memory");
     self->n_routes = api_router.n;

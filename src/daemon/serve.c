@@ -43,6 +43,7 @@ struct serve {
     struct quota *quota;
     struct metrics *metrics;
     struct api_options api_options; /* shared by the API and the portserver */
+    struct ui *ui;
     struct api *api;
     struct portserver *portserver; /* NULL: none */
     struct scrape *scrape;         /* NULL: metrics only on the API's sockets */
@@ -202,10 +203,36 @@ static dibs_status open_tcp(struct serve *s, const char *address, enum caller_li
     return status == DIBS_OK ? api_listen(s->api, fd, listener, err) : status;
 }
 
+/* Let the open pages of an earlier daemon reach this one. */
+static void wait_for_pages(struct serve *s)
+{
+    dibs_err err = { 0 };
+
+    if (ui_is_awaited(s->ui) && api_listen_for_pages(s->api, &err) != DIBS_OK)
+        LOG(LOG_WARNING, "the dashboard is closed until the next 'dibs ui'", "why", err.msg);
+}
+
+/* Open the dashboard for the user who started this process. */
+static dibs_status open_page(struct serve *s, dibs_err *err)
+{
+    char url[UI_URL_BYTES];
+    int64_t expires_ms = 0;
+    dibs_status status = api_listen_for_pages(s->api, err);
+
+    if (status == DIBS_OK)
+        status = ui_offer(s->ui, s->api_options.uid, url, &expires_ms, err);
+    if (status == DIBS_OK)
+        status = s->options->page->opened(s->options->ctx, url, expires_ms, err);
+    return status;
+}
+
 static dibs_status open_listeners(struct serve *s, dibs_err *err)
 {
     const struct activation *given = &s->given;
     dibs_status status = DIBS_OK;
+
+    if (s->options->page)
+        return open_page(s, err);
 
     for (size_t i = 0; i < given->n && status == DIBS_OK; i++) {
         if (given->socket[i].role == ACTIVATION_ADMIN)
@@ -223,6 +250,8 @@ static dibs_status open_listeners(struct serve *s, dibs_err *err)
         status = open_tcp(s, s->options->listen, CALLER_TCP, err);
     if (status == DIBS_OK)
         status = open_tcp(s, s->options->portserver_http, CALLER_LOOPBACK, err);
+    if (status == DIBS_OK)
+        wait_for_pages(s);
     if (status == DIBS_OK && s->options->metrics)
         status = scrape_open(s->runtime.loop, s->options->metrics, s->metrics, s->api, &s->scrape, err);
     return status;
@@ -302,7 +331,7 @@ static dibs_status start(struct serve *s, dibs_err *err)
         make_no_file(&s->settings);
     if (status == DIBS_OK)
         status = runtime_open(&s->runtime, err);
-    if (status == DIBS_OK && !o->is_check)
+    if (status == DIBS_OK && !o->is_check && !o->page)
         status = activation_load(&s->given, err);
     if (status == DIBS_OK)
         status = quota_open(&(struct quota_options){ o->quota, o->rate }, &s->quota, err);
@@ -310,11 +339,12 @@ static dibs_status start(struct serve *s, dibs_err *err)
         status = engine_open(&(struct engine_options){ .loop = s->runtime.loop,
                                                        .settings = &s->settings,
                                                        .is_check = o->is_check,
+                                                       .only_looks = o->page != NULL,
                                                        .given = &s->given,
                                                        .notify = &s->runtime.notify,
-                                                       .node_ttl_ms = o->is_check          ? 0
-                                                                      : o->node_ttl_ms > 0 ? o->node_ttl_ms
-                                                                                           : NODE_TTL_MS,
+                                                       .node_ttl_ms = o->is_check || o->page ? 0
+                                                                      : o->node_ttl_ms > 0   ? o->node_ttl_ms
+                                                                                             : NODE_TTL_MS,
                                                        .changed = changed,
                                                        .reset = reset,
                                                        .ctx = s },
@@ -327,6 +357,8 @@ static dibs_status start(struct serve *s, dibs_err *err)
         status = metrics_open(s->engine, o->kube_pool, &s->metrics, err);
     if (status == DIBS_OK)
         status = count_claims(s, err);
+    if (status == DIBS_OK)
+        status = ui_open(&(struct ui_options){ s->engine, o->page != NULL }, &s->ui, err);
     if (status != DIBS_OK)
         return status;
     s->api_options = (struct api_options){ .loop = s->runtime.loop,
@@ -334,6 +366,7 @@ static dibs_status start(struct serve *s, dibs_err *err)
                                            .engine = s->engine,
                                            .quota = s->quota,
                                            .metrics = s->metrics,
+                                           .ui = s->ui,
                                            .uid = (uint32_t) geteuid() };
     status = api_open(&s->api_options, &s->api, err);
     if (status == DIBS_OK && !o->is_check)
@@ -384,6 +417,8 @@ static int64_t next_ms(void *ctx)
     int64_t wait_ms = runtime_sooner(engine_next_ms(s->engine), api_next_ms(s->api));
 
     wait_ms = runtime_sooner(wait_ms, scrape_next_ms(s->scrape));
+    if (s->options->page)
+        wait_ms = runtime_sooner(wait_ms, LOOK_MS);
     /* The end of a cgroup's last process is no event. */
     if (s->enforce && enforce_has_cgroups(s->enforce)) {
         int64_t left_ms = s->look_ms - clock_monotonic_ms();
@@ -419,6 +454,8 @@ static void turn(void *ctx)
     scrape_run(s->scrape);
     if (s->portserver)
         portserver_run(s->portserver);
+    if (s->options->page && ui_is_idle(s->ui, s->options->page->idle_ms, api_has_pages(s->api)))
+        s->runtime.is_stopping = true;
 }
 
 static bool drain(void *ctx)
@@ -443,12 +480,20 @@ static bool log_overruled(void *ctx, const dibs_pool *pool)
     return true;
 }
 
+/* The terminal has gone, or the shell on it. */
+static void hang_up(void *ctx)
+{
+    struct serve *s = ctx;
+
+    s->runtime.is_stopping = true;
+}
+
 static dibs_status run(struct serve *s, dibs_err *err)
 {
     const struct runtime_hooks hooks = { .ctx = s,
                                          .turn = turn,
                                          .next_ms = next_ms,
-                                         .reload = reload,
+                                         .reload = s->options->page ? hang_up : reload,
                                          .report = report,
                                          .drain = drain,
                                          .drain_ms = DRAIN_MS };
@@ -461,9 +506,11 @@ static dibs_status run(struct serve *s, dibs_err *err)
 
 static void end(struct serve *s)
 {
-    engine_close(s->engine); /* first: it fails queued jobs, which the API and the portserver answer */
+    ui_release(s->ui);
+    engine_close(s->engine); /* early: it fails queued jobs, which the API and the portserver answer */
     scrape_close(s->scrape);
     api_close(s->api);
+    ui_close(s->ui);
     portserver_close(s->portserver);
     quota_close(s->quota);
     metrics_close(s->metrics);
@@ -484,6 +531,8 @@ dibs_status serve_run(const struct serve_options *options, dibs_err *err)
     if (!s)
         return err_set(err, DIBS_FAILURE, "starting the daemon: out of memory");
     ledger_have_process();
+    if (options->page)
+        log_from(LOG_WARNING); /* the terminal is a person's */
     s->options = options;
     s->enforced_mark = -1;
     s->certificate = (struct certificate){ .cert = options->tls_cert, .key = options->tls_key };

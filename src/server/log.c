@@ -40,6 +40,13 @@ static void add_value(struct bytes *line, const char *text)
     bytes_add(line, "\"", 1);
 }
 
+static enum log_level written = LOG_INFO;
+
+void log_from(enum log_level least)
+{
+    written = least;
+}
+
 void log_line(enum log_level level, const char *const *words)
 {
     static const char *const levels[] = { "info", "warning", "error" };
@@ -49,6 +56,8 @@ void log_line(enum log_level level, const char *const *words)
     char time[40];
     struct bytes line = { 0 };
 
+    if (level < written)
+        return;
     (void) clock_gettime(CLOCK_REALTIME, &now);
     (void) gmtime_r(&now.tv_sec, &utc);
     (void) strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%S", &utc);

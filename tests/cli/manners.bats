@@ -10,7 +10,7 @@ teardown() { dibs_teardown; }
 @test "the list of commands is what the help shows" {
     ok --list-commands
     [ "$out" = "$(printf '%s\n' run stop init up down plan env render get claim release renew transfer \
-        ls who explain assert log settings pool snapshot reap repair doctor serve node kube help version)" ]
+        ls who explain assert log ui settings pool snapshot reap repair doctor serve node kube help version)" ]
     cp "$T/out" "$T/commands"
     ok --help
     while read -r name; do grep -q "^  $name  *[A-Z]" "$T/out"; done <"$T/commands"

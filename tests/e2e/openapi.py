@@ -426,6 +426,9 @@ def maintenance():
     ask("restore", 400, {"dibs": 2, "pools": [], "claims": []})
     me = ask("daemon", 200).json
     assert me["admin"] and me["principal"] == f"uid:{os.getuid()}" and me["boot_ms"] > 0
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#t=[0-9a-f]{32}", ask("openDashboard", 200).json["url"])
+    answer = check("openDashboard", send(tcp(), "POST", "/v1/ui", headers={"Authorization": f"Bearer {TOKEN}"}))
+    assert answer.status == 403, answer.text
     assert "dibs_claims" in ask("metrics", 200).text
     assert ask("health", 200).text == "ok\n" and ask("ready", 200).text == "ready\n"
     assert send(Unix(ADMIN), "HEAD", "/healthz").status == 200

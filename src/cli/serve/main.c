@@ -6,12 +6,12 @@
 #include "base/err.h"
 #include "cli/parse.h"
 #include "cli/program.h"
+#include "cli/serve/serve.h"
 #include "daemon/serve.h"
 
 #include "base/banned.h"
 
-/* Load the settings again: files and environment may have changed since the start; flags cannot. */
-static dibs_status load(void *ctx, dibs_settings *out, dibs_err *err)
+dibs_status serve_load(void *ctx, dibs_settings *out, dibs_err *err)
 {
     const struct cli *cli = ctx;
     dibs_flag flags[DIBS_SETTING_COUNT];
@@ -48,11 +48,11 @@ static dibs_status find_enforcer(const struct cli *cli, struct serve_options *op
     return program_find("dibs-bpf", path, size, err);
 }
 
-static dibs_status run(struct cli *cli, dibs_err *err)
+static dibs_status serve(struct cli *cli, dibs_err *err)
 {
     char enforcer[PATH_MAX];
     struct serve_options options = {
-        .load = load,
+        .load = serve_load,
         .ctx = cli,
         .socket = cli_value(cli, "socket"),
         .admin_socket = cli_value(cli, "admin-socket"),
@@ -80,6 +80,11 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     if (s == DIBS_OK && options.is_check)
         cli_note(cli, "it could start");
     return s;
+}
+
+static dibs_status run(struct cli *cli, dibs_err *err)
+{
+    return cli->cmd == &cmd_ui ? serve_ui(cli, err) : serve(cli, err);
 }
 
 #ifdef SERVE_WITH_ETCD

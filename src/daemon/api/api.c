@@ -47,10 +47,12 @@ static void write_problem(struct api_request *request)
     request->type = HTTP_PROBLEM_TYPE;
 }
 
-static size_t fields_of(struct api_request *request, struct http_field fields[4], char etag[32],
+enum { FIELDS_MAX = 4 + API_PAGE_FIELDS };
+
+static size_t fields_of(struct api_request *request, struct http_field fields[FIELDS_MAX], char etag[32],
                         char retry[16])
 {
-    size_t n = 0;
+    size_t n = api_page_fields(request, fields);
 
     if (request->is_marked) {
         (void) snprintf(etag, 32, "\"%llu\"", (unsigned long long) request->seq);
@@ -69,7 +71,7 @@ static size_t fields_of(struct api_request *request, struct http_field fields[4]
 
 void api_answer(struct api_request *request)
 {
-    struct http_field fields[4];
+    struct http_field fields[FIELDS_MAX];
     char etag[32];
     char retry[16];
 
@@ -209,10 +211,12 @@ dibs_status api_read_json(struct api_request *request, dibs_err *err)
 
 static bool find_route(struct api_request *request)
 {
-    bool is_found = (request->caller->listener != CALLER_LOOPBACK &&
-                     router_find(&api_router, request->r, &request->match)) ||
-                    (request->caller->listener != CALLER_TCP &&
-                     router_find(&api_grpc_router, request->r, &request->match));
+    enum caller_listener from = request->caller->listener;
+    bool is_local = from == CALLER_PUBLIC || from == CALLER_ADMIN;
+    bool is_found =
+        (from == CALLER_PAGE && router_find(&api_page_router, request->r, &request->match)) ||
+        (from != CALLER_LOOPBACK && router_find(&api_router, request->r, &request->match)) ||
+        ((from == CALLER_LOOPBACK || is_local) && router_find(&api_grpc_router, request->r, &request->match));
 
     if (is_found)
         request->route = (const struct api_route *) request->match.route;
@@ -235,7 +239,9 @@ static void take(struct api_request *request)
     if (request->route->read)
         request->outcome = request->route->read(request, &request->err);
     note_refusal(request);
-    if (request->outcome != DIBS_OK || !request->route->work)
+    if (request->is_wrong_secret)
+        api_refuse_secret(request);
+    else if (request->outcome != DIBS_OK || !request->route->work)
         api_answer(request);
     else if (!api_waits(request))
         api_queue(request);
@@ -283,8 +289,8 @@ static void *connected(void *ctx, int fd, void *listener)
     if (kind == CALLER_TCP) {
         caller->listener = kind;
         caller->peer.pidfd = -1;
-    } else if (kind == CALLER_LOOPBACK) {
-        caller_load_loopback(&api->view, fd, caller); /* requests of a caller without a user are refused */
+    } else if (kind == CALLER_LOOPBACK || kind == CALLER_PAGE) {
+        caller_load_loopback(&api->view, fd, kind, caller); /* requests without a user are refused */
     } else if (caller_load(&api->view, fd, kind, caller) != DIBS_OK) {
         free(caller);
         return NULL;

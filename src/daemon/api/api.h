@@ -6,6 +6,7 @@
 #include "daemon/engine.h"
 #include "daemon/metrics.h"
 #include "daemon/quota.h"
+#include "daemon/ui/ui.h"
 #include "http/server.h"
 
 struct api;
@@ -16,6 +17,7 @@ struct api_options {
     struct engine *engine;
     struct quota *quota;
     struct metrics *metrics;
+    struct ui *ui;
     uint32_t uid; /* owner of the ledger */
 };
 
@@ -24,6 +26,10 @@ void api_close(struct api *api); /* NULL is fine */
 
 /* Serve a listening socket, which the api then owns. */
 dibs_status api_listen(struct api *api, int fd, enum caller_listener listener, dibs_err *err);
+/* Listen for pages of the dashboard, unless it does already. */
+dibs_status api_listen_for_pages(struct api *api, dibs_err *err);
+/* Does a page of the dashboard follow the events? */
+bool api_has_pages(const struct api *api);
 /* Replace the tokens for TCP; the api owns them. */
 void api_set_tokens(struct api *api, struct tokens *tokens);
 /* Return the HTTP server, for http_set_tls(); borrowed. */

@@ -123,8 +123,9 @@ static bool add_to_stream(void *ctx, const dibs_event *event)
  * followed before this returns, so no change is missed between the backlog and the live events. */
 void api_start_stream(struct api_request *request)
 {
-    static const struct http_field fields[] = { { "Cache-Control", "no-store" } };
+    struct http_field fields[API_PAGE_FIELDS + 1] = { { "Cache-Control", "no-store" } };
     struct api *api = request->api;
+    size_t n_fields = api_page_fields(request, fields);
 
     request->out.n = 0;
     bytes_add_text(&request->out, "retry: 1000\n\n");
@@ -139,7 +140,7 @@ void api_start_stream(struct api_request *request)
     request->next = api->streams;
     api->streams = request;
     metrics_request(api->options.metrics, request->route, 200, clock_monotonic_us() - request->began_us);
-    bool is_open = http_stream_begin(request->r, 200, "text/event-stream", fields, 1) &&
+    bool is_open = http_stream_begin(request->r, 200, "text/event-stream", fields, n_fields ? n_fields : 1) &&
                    http_stream_write(request->r, request->out.at, request->out.n);
     request->out.n = 0;
     if (is_open && (request->n_backlog == BACKLOG_MAX || api->is_draining)) {
@@ -177,11 +178,37 @@ void api_changed(struct api *api, const dibs_event *event)
         api_wake(api, true);
 }
 
-static void end_streams(struct api *api, bool is_tcp_only)
+static bool is_any(const struct api_request *stream)
+{
+    (void) stream;
+    return true;
+}
+
+static bool is_over_tcp(const struct api_request *stream)
+{
+    return stream->caller->listener == CALLER_TCP;
+}
+
+/* Has the session of its page ended? */
+static bool is_ended(const struct api_request *stream)
+{
+    return stream->session_ends_ms != 0 && stream->session_ends_ms <= ui_now_ms(stream->api->options.ui);
+}
+
+bool api_has_pages(const struct api *api)
+{
+    const struct api_request *stream = api->streams;
+
+    while (stream && stream->caller->listener != CALLER_PAGE)
+        stream = stream->next;
+    return stream != NULL;
+}
+
+static void end_streams(struct api *api, bool (*is_meant)(const struct api_request *stream))
 {
     for (struct api_request *stream = api->streams, *next = NULL; stream; stream = next) {
         next = stream->next;
-        if (is_tcp_only && stream->caller->listener != CALLER_TCP)
+        if (!is_meant(stream))
             continue;
         http_stream_end(stream->r);
         api_forget(stream);
@@ -190,7 +217,7 @@ static void end_streams(struct api *api, bool is_tcp_only)
 
 void api_reset(struct api *api)
 {
-    end_streams(api, false); /* a reader that reconnects has to list everything again */
+    end_streams(api, is_any); /* a reader that reconnects has to list everything again */
     api_wake(api, true);
 }
 
@@ -198,7 +225,8 @@ void api_set_tokens(struct api *api, struct tokens *tokens)
 {
     tokens_free(api->tokens);
     api->tokens = tokens;
-    end_streams(api, true); /* their readers reconnect, if their tokens are still valid, and miss nothing */
+    end_streams(api,
+                is_over_tcp); /* their readers reconnect, if their tokens are still valid, and miss nothing */
 }
 
 /* ---- timers ---- */
@@ -228,8 +256,9 @@ void api_wake(struct api *api, bool is_news)
         request = next;
     }
     if (api->is_draining)
-        end_streams(api, false);
+        end_streams(api, is_any);
     if (api->streams && now_ms >= api->beat_ms) {
+        end_streams(api, is_ended);
         tell_streams(api, ":\n\n", 3, 0);
         api->beat_ms = now_ms + BEAT_MS;
     }

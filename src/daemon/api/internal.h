@@ -9,7 +9,7 @@
 
 struct api_request;
 
-enum { API_ALONE = 1, API_PUBLIC = 2 };
+enum { API_ALONE = 1, API_PUBLIC = 2, API_PAGE = 4 };
 
 /* Do the request's work in the engine's transaction: write the answer to request->w, or return an error. */
 typedef dibs_status api_work_fn(struct api_request *request, dibs *handle, dibs_err *err);
@@ -17,8 +17,8 @@ typedef dibs_status api_work_fn(struct api_request *request, dibs *handle, dibs_
 typedef dibs_status api_read_fn(struct api_request *request, dibs_err *err);
 
 struct api_route {
-    struct route
-        route; /* flags: API_ALONE sets job.is_alone; API_PUBLIC needs no token and has no rate limit */
+    struct route route; /* flags: API_ALONE sets job.is_alone; API_PUBLIC needs no token and has no rate
+                           limit; API_PAGE is also for pages of the dashboard */
     api_work_fn *work;
     api_read_fn *read; /* NULL: nothing to read */
 };
@@ -33,7 +33,8 @@ struct api_request {
     struct route_match match;
     struct caller *peer;         /* caller of the connection */
     const struct caller *caller; /* `peer` or `token_caller` */
-    struct caller token_caller;  /* caller of a request over TCP */
+    struct caller token_caller;  /* caller of a request over TCP, or of a page */
+    int64_t session_ends_ms;     /* of a page (ui_now_ms()) */
     struct wire_asked body;      /* parsed claims; other requests use only its document */
     dibs_which which;            /* from a path with {which} */
     dibs_event_query query;      /* for the event feed */
@@ -49,7 +50,8 @@ struct api_request {
     bool is_marked;            /* the answer has an ETag, the newest event number: */
     uint64_t seq;
     int64_t
-        wait_until_ms; /* end of the long poll or of a refusal's delay (CLOCK_MONOTONIC); 0: not waiting */
+        wait_until_ms;    /* end of the long poll or of a refusal's delay (CLOCK_MONOTONIC); 0: not waiting */
+    bool is_wrong_secret; /* of the body: the answer is delayed */
     bool is_stream;
     size_t n_backlog;         /* events at the start of a stream */
     struct api_request *next; /* in api->waiting or api->streams */
@@ -76,15 +78,24 @@ extern const struct api_route api_routes[];
 extern const struct router api_router; /* routes of the HTTP API */
 extern const struct router
     api_grpc_router; /* routes for clients of gRPC's port server, the only ones over loopback */
+extern const struct router api_page_router; /* routes for pages of the dashboard alone */
 /* share/openapi.json, embedded by the build */
 extern const char openapi_json[];
 extern const size_t openapi_json_size;
+/* share/ui, likewise */
+extern const char ui_html[], ui_css[], ui_js[];
+extern const size_t ui_html_size, ui_css_size, ui_js_size;
 
 /* Return the body; an empty body is returned as an empty JSON object. */
 const char *api_body(const struct api_request *request, size_t *n);
 /* Answer with `out` or with the error, and free the request. */
 void api_answer(struct api_request *request);
 void api_free(struct api_request *request);
+/* Write the fields of an answer for a page: they keep other pages and programs away from it. */
+enum { API_PAGE_FIELDS = 7 };
+size_t api_page_fields(const struct api_request *request, struct http_field out[API_PAGE_FIELDS]);
+/* Return the secret of "Authorization: Bearer SECRET", or NULL. */
+const char *api_bearer(const struct api_request *request);
 /* Answer with the error in request->err. */
 void api_refuse(struct api_request *request, int status);
 void api_queue(struct api_request *request);
@@ -103,6 +114,8 @@ api_read_fn api_read_json;
 void api_arriving(void *ctx, struct http_request *r);
 /* Identify the caller and check its limits. Return false when the request was refused. */
 bool api_admit(struct api_request *request);
+/* Log a wrong token or session, and answer with request->err after a delay: nobody may try many. */
+void api_refuse_secret(struct api_request *request);
 
 /* claims.c */
 api_work_fn api_claim, api_batch, api_list, api_find, api_release, api_renew, api_transfer, api_assert,
@@ -129,6 +142,9 @@ api_work_fn api_numbers;
 
 /* upkeep.c */
 api_work_fn api_explain, api_reap, api_repair, api_restore, api_daemon, api_doctor, api_doctor_fix;
+
+/* ui.c */
+api_read_fn api_ui;
 
 /* events.c */
 api_work_fn api_events;
