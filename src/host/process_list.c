@@ -69,12 +69,14 @@ static char *read_whole(int dir_fd, const char *name, size_t max, size_t *len)
     return TAKE(text);
 }
 
-static bool is_marked(int dir_fd, const char *variable, const char *mark)
+/* *is_empty: nothing could be read, as of a process that ends right now. */
+static bool is_marked(int dir_fd, const char *variable, const char *mark, bool *is_empty)
 {
     size_t len = 0;
     AUTO(free_auto) char *text = read_whole(dir_fd, "environ", ENVIRON_MAX, &len);
     size_t n = strlen(variable);
 
+    *is_empty = len == 0;
     if (!text)
         return false;
     for (size_t at = 0; at < len; at += strlen(text + at) + 1)
@@ -94,7 +96,7 @@ struct pass {
     const char *variable, *mark;
     unsigned char *seen; /* bits of the pids that were looked at */
     struct process_list *out;
-    size_t n_ended; /* in this pass */
+    size_t n_ended; /* in this pass, also zombies, and processes whose environment could not be read */
 };
 
 /* Look at a process, once. False: out of memory. */
@@ -109,17 +111,21 @@ static bool look_at(struct pass *pass, pid_t pid)
     AUTO(fd_auto) int dir = proc_open(pid, "", O_PATH | O_DIRECTORY);
     struct proc_stat stat = { 0 };
     enum proc_result result = dir < 0 ? proc_trouble(errno) : proc_stat_read(pass->view, dir, "stat", &stat);
-    pass->n_ended += result == PROC_GONE;
-    if (result != PROC_OK || !is_living(&stat))
+    bool is_empty = false;
+
+    if (result != PROC_OK || !is_living(&stat)) {
+        pass->n_ended += result == PROC_OK || result == PROC_GONE;
         return true;
+    }
+    bool is_member = pass->mark && is_marked(dir, pass->variable, pass->mark, &is_empty);
+    pass->n_ended += is_empty;
     if (!grow((void **) &list->all, list->n, &list->max, sizeof *list->all))
         return false;
-    list->all[list->n++] =
-        (struct process_entry){ .pid = pid,
-                                .ppid = stat.ppid,
-                                .group = stat.group,
-                                .start_ticks = stat.start_ticks,
-                                .is_marked = pass->mark && is_marked(dir, pass->variable, pass->mark) };
+    list->all[list->n++] = (struct process_entry){ .pid = pid,
+                                                   .ppid = stat.ppid,
+                                                   .group = stat.group,
+                                                   .start_ticks = stat.start_ticks,
+                                                   .is_marked = is_member };
     return true;
 }
 
