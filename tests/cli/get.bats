@@ -40,6 +40,27 @@ teardown() { dibs_teardown; }
     json 'd[0]["holder"]["kind"] == "lease" and d[0]["holder"]["ttl_ms"] == 3600000'
 }
 
+@test "get of a token finds that claim from anywhere, and no later one of its name" {
+    ok claim web --json
+    json 'd[0]["token"]'
+    token=$(value 'd[0]["token"]')
+    port=$(value 'd[0]["port"]')
+    mkdir -p "$T/elsewhere"
+    cd "$T/elsewhere"
+    ok get --token "$token"
+    [ "$out" = "$port" ]
+    cd "$T/project"
+    ok release web
+    ok claim web
+    refused 5 get --token "$token"
+    refused 2 get --token x
+    refused 2 get --token "$token" web
+    refused 2 get --token "$token" --proto udp
+    refused 2 get
+    refused 2 get --proto udp
+    [ "$(held)" -eq 1 ]
+}
+
 @test "after a release the name comes back to its port" {
     ok get web
     port=$out

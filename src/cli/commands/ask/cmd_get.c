@@ -58,7 +58,8 @@ static dibs_status get_existing(struct cli *cli, const char *name, const char *d
     return s ? s : give(cli, &claim, err);
 }
 
-static dibs_status get_number(struct cli *cli, dibs_err *err)
+/* Answer with the claim of a port number or a token. */
+static dibs_status get_looked_up(struct cli *cli, dibs_err *err)
 {
     struct cli_target target;
     dibs_status s = cli_one_target(cli, &target, err);
@@ -112,7 +113,8 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     const char *given = NULL;
     struct workload_need need;
     bool is_manifest = false;
-    bool is_number = cli_port_digits(cli->argv[0]);
+    bool is_token = cli_has(cli, "token");
+    bool is_lookup = is_token || cli->argc == 0 || cli_port_digits(cli->argv[0]);
     dibs_status s = cli_check_brief(cli, err);
 
     if (s)
@@ -123,9 +125,11 @@ static dibs_status run(struct cli *cli, dibs_err *err)
     if (cli_has(cli, "existing") && (given || cli_has(cli, "create")))
         return err_set(err, DIBS_INVALID, "get: '--existing' makes no claim; '--%s' cannot be used with it",
                        given ? given : "create");
-    if (is_number)
-        return given ? err_set(err, DIBS_INVALID, "get: a port number has no '--%s'; give it a name", given)
-                     : get_number(cli, err);
+    if (is_lookup)
+        return given && (is_token || cli->argc > 0)
+                   ? err_set(err, DIBS_INVALID, "get: a %s has no '--%s'; give it a name",
+                             is_token ? "token" : "port number", given)
+                   : get_looked_up(cli, err);
     s = cli_manifest_need(cli, cli->argv[0], &need, &is_manifest, err);
     if (s || !is_manifest)
         return s ? s : get_name(cli, err);
@@ -141,6 +145,7 @@ static const struct cli_opt opts[] = {
     CLI_REQUEST_OPTS,
     { .name = "existing", .help = "only a claim that exists, else exit code 5" },
     { .name = "create", .help = "also a name that the manifest does not have" },
+    { .name = "token", .arg = "TOKEN", .help = "the claim with this token, and no later one" },
     CLI_PROJECT_OPT,
     CLI_BRIEF_OPT,
     { .name = "force", .help = "also a claim of another project" },
@@ -150,7 +155,7 @@ static const struct cli_opt opts[] = {
 const struct cli_cmd cmd_get = {
     .name = "get",
     .group = CLI_ASK,
-    .args = "NAME|PORT",
+    .args = "NAME|PORT | --token TOKEN",
     .summary = "Print the port of a name; it is chosen once and kept",
     .details = "Prints the port that NAME has in this project. If it has none yet, one is\n"
                "claimed and kept until 'dibs release NAME'. The caller does not become its\n"
@@ -158,12 +163,12 @@ const struct cli_cmd cmd_get = {
                "\n"
                "In a project with a manifest NAME is a port of the manifest, or of a claim that\n"
                "exists; a role with one port is enough: 'dibs get pg'. Another name is exit\n"
-               "code 5, unless --create is given. A PORT is looked up and never claimed.",
+               "code 5, unless --create is given. A PORT or token is looked up and never\n"
+               "claimed.",
     .examples = "dibs get web\n"
                 "dibs get db --create --prefer 5432\n",
     .opts = opts,
     .flags = CLI_CLAIMS,
-    .min_args = 1,
     .max_args = 1,
     .args_words = ":names",
     .run = run,
