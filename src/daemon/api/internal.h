@@ -82,9 +82,24 @@ extern const struct router api_page_router; /* routes for pages of the dashboard
 /* share/openapi.json, embedded by the build */
 extern const char openapi_json[];
 extern const size_t openapi_json_size;
-/* share/ui, likewise */
-extern const char ui_html[], ui_css[], ui_js[];
-extern const size_t ui_html_size, ui_css_size, ui_js_size;
+/* share/ui, likewise: X(name, path, type). src/daemon/meson.build has the list of files. */
+#define API_PAGE_FILES(X)                                          \
+    X(index_html, "/", "text/html; charset=utf-8")                 \
+    X(ui_css, "/ui.css", "text/css; charset=utf-8")                \
+    X(ui_js, "/ui.js", "text/javascript; charset=utf-8")           \
+    X(cells_js, "/cells.js", "text/javascript; charset=utf-8")     \
+    X(detail_js, "/detail.js", "text/javascript; charset=utf-8")   \
+    X(list_js, "/list.js", "text/javascript; charset=utf-8")       \
+    X(map_js, "/map.js", "text/javascript; charset=utf-8")         \
+    X(model_js, "/model.js", "text/javascript; charset=utf-8")     \
+    X(plots_js, "/plots.js", "text/javascript; charset=utf-8")     \
+    X(session_js, "/session.js", "text/javascript; charset=utf-8") \
+    X(text_js, "/text.js", "text/javascript; charset=utf-8")
+#define X(name, path, type)          \
+    extern const char page_##name[]; \
+    extern const size_t page_##name##_size;
+API_PAGE_FILES(X)
+#undef X
 
 /* Return the body; an empty body is returned as an empty JSON object. */
 const char *api_body(const struct api_request *request, size_t *n);

@@ -35,30 +35,16 @@ size_t api_page_fields(const struct api_request *request, struct http_field out[
     return API_PAGE_FIELDS;
 }
 
-static dibs_status answer_file(struct api_request *request, const char *type, const char *text, size_t n)
-{
-    request->type = type;
-    bytes_add(&request->out, text, n);
-    return DIBS_OK;
-}
-
-static dibs_status page(struct api_request *request, dibs_err *err)
-{
-    (void) err;
-    return answer_file(request, "text/html; charset=utf-8", ui_html, ui_html_size);
-}
-
-static dibs_status style(struct api_request *request, dibs_err *err)
-{
-    (void) err;
-    return answer_file(request, "text/css; charset=utf-8", ui_css, ui_css_size);
-}
-
-static dibs_status script(struct api_request *request, dibs_err *err)
-{
-    (void) err;
-    return answer_file(request, "text/javascript; charset=utf-8", ui_js, ui_js_size);
-}
+#define X(name, path, mime)                                                   \
+    static dibs_status get_##name(struct api_request *request, dibs_err *err) \
+    {                                                                         \
+        (void) err;                                                           \
+        request->type = mime;                                                 \
+        bytes_add(&request->out, page_##name, page_##name##_size);            \
+        return DIBS_OK;                                                       \
+    }
+API_PAGE_FILES(X)
+#undef X
 
 /* ---- sessions ---- */
 
@@ -129,12 +115,12 @@ static dibs_status end_session(struct api_request *request, dibs_err *err)
 }
 
 static const struct api_route page_routes[] = {
-    { { "GET", "/", "", API_PUBLIC | API_PAGE }, NULL, page },
-    { { "GET", "/ui.css", "", API_PUBLIC | API_PAGE }, NULL, style },
-    { { "GET", "/ui.js", "", API_PUBLIC | API_PAGE }, NULL, script },
     { { "POST", "/v1/session", "", API_PUBLIC | API_PAGE }, NULL, begin_session },
     { { "GET", "/v1/session", "", API_PAGE }, NULL, show_session },
     { { "DELETE", "/v1/session", "", API_PAGE }, NULL, end_session },
+#define X(name, path, mime) { { "GET", path, "", API_PUBLIC | API_PAGE }, NULL, get_##name },
+    API_PAGE_FILES(X)
+#undef X
 };
 const struct router api_page_router = ROUTER_OF(page_routes);
 
