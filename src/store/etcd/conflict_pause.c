@@ -8,7 +8,7 @@
 #include "base/banned.h"
 
 enum {
-    BACKOFF_FROM = 2, /* conflicts in a row; then wait up to a quarter of a millisecond, doubled up to 32 */
+    BACKOFF_FROM = 2, /* conflicts in a row; then wait up to a millisecond, doubled with each up to 32 */
     BACKOFF_US = 250,
     BACKOFF_DOUBLINGS = 7,
 };
