@@ -275,7 +275,7 @@ static void wrong_arguments_are_refused(void **state)
 {
     (void) state;
     REFUSED("claim: an argument is empty", "claim", "");
-    REFUSED("get: too few arguments; usage: dibs get NAME", "get");
+    REFUSED("explain: too few arguments; usage: dibs explain PORT", "explain");
     REFUSED("get: unexpected argument 'b'", "get", "a", "b");
     REFUSED("unknown command ''", "");
 }
