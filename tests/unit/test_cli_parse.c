@@ -275,7 +275,7 @@ static void wrong_arguments_are_refused(void **state)
 {
     (void) state;
     REFUSED("claim: an argument is empty", "claim", "");
-    REFUSED("explain: too few arguments; usage: dibs explain PORT", "explain");
+    REFUSED("explain: too few arguments; usage: dibs explain PORT|NAME", "explain");
     REFUSED("get: unexpected argument 'b'", "get", "a", "b");
     REFUSED("unknown command ''", "");
 }
