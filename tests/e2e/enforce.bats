@@ -151,9 +151,9 @@ is_gone() { [ ! -e "$CGROUPS$1" ]; }
     [[ $(DIBS_SOCKET=none dibs who "$port") = *", hold enforce,"* ]]
     serve_stop KILL
     rm -f "$SOCKET" "$ADMIN"
-    for socket in none "$SOCKET"; do
-        export DIBS_SOCKET=$socket
-        [ "$socket" = none ] || serve_start
+    for where in none "$SOCKET"; do
+        export DIBS_SOCKET=$where
+        [ "$where" = none ] || serve_start
         bound_as 65534 ok "$port"
         [ "$(dibs ls --all --json --port "$port" | field hold)" = none ]
         [[ $(dibs who "$port") = *", hold none (not enforced now: "* ]]

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The daemon's metrics: read by promtool and by a real Prometheus, over TLS and with a token.
+# shellcheck disable=SC2153 # variables that the support files set
 load ../support/dibs
 load ../support/serve
 
