@@ -73,8 +73,8 @@ dibs_status cli_check_project(struct cli *cli, const dibs_claim *claim, dibs_err
     if (s != DIBS_OK || cli_is_of_project(&cli->project, claim))
         return s;
     (void) err_set(err, DIBS_TAKEN,
-                   has_option ? "port %u is '%s' of another project: add --project '%.300s', or --force%s"
-                              : "port %u is '%s' of another project: call dibs in '%.300s'%s",
+                   has_option ? "port %u is '%s' of another project; add --project '%.300s', or --force%s"
+                              : "port %u is '%s' of another project; call dibs in '%.300s'%s",
                    claim->port, claim->name, claim->project,
                    may_create ? "; --create makes a name of this project" : "");
     blame(claim, err);
@@ -271,7 +271,7 @@ static dibs_status check_group(struct cli *cli, const char *text, dibs_err *err)
     if (dibs_claim_list(cli->handle, &filter, take_first, &first, NULL) != DIBS_OK || !first.project[0] ||
         cli_is_of_project(&cli->project, &first))
         return DIBS_OK;
-    return err_set(err, DIBS_TAKEN, "'%.*s' is the group of another project: call dibs in '%.300s'", (int) n,
+    return err_set(err, DIBS_TAKEN, "'%.*s' is the group of another project; call dibs in '%.300s'", (int) n,
                    text, first.project);
 }
 
