@@ -157,7 +157,7 @@ extern const struct cli_opt cli_global_opts[];        /* --json, --quiet, --help
 extern const struct cli_cmd cmd_serve, cmd_run, cmd_stop, cmd_get, cmd_claim, cmd_release, cmd_renew,
     cmd_transfer, cmd_ls, cmd_who, cmd_explain, cmd_assert, cmd_log, cmd_pool, cmd_node, cmd_snapshot,
     cmd_reap, cmd_repair, cmd_doctor, cmd_settings, cmd_help, cmd_version, cmd_complete, cmd_init, cmd_up,
-    cmd_down, cmd_plan, cmd_env, cmd_render, cmd_kube, cmd_ui;
+    cmd_down, cmd_plan, cmd_env, cmd_render, cmd_kube, cmd_ui, cmd_mcp;
 
 /* ---- for program.c and the commands that change something ---- */
 

@@ -14,11 +14,11 @@ const char *const cli_groups[CLI_GROUP_COUNT] = {
 
 /* In the order of help and man page: group by group. */
 const struct cli_cmd *const cli_commands[] = {
-    &cmd_run,      &cmd_stop,    &cmd_init,     &cmd_up,      &cmd_down,  &cmd_plan,     &cmd_env,
-    &cmd_render,   &cmd_get,     &cmd_claim,    &cmd_release, &cmd_renew, &cmd_transfer, &cmd_ls,
-    &cmd_who,      &cmd_explain, &cmd_assert,   &cmd_log,     &cmd_ui,    &cmd_settings, &cmd_pool,
-    &cmd_snapshot, &cmd_reap,    &cmd_repair,   &cmd_doctor,  &cmd_serve, &cmd_node,     &cmd_kube,
-    &cmd_help,     &cmd_version, &cmd_complete, NULL,
+    &cmd_run,    &cmd_stop,     &cmd_init,    &cmd_up,       &cmd_down,   &cmd_plan,     &cmd_env,
+    &cmd_render, &cmd_get,      &cmd_claim,   &cmd_release,  &cmd_renew,  &cmd_transfer, &cmd_mcp,
+    &cmd_ls,     &cmd_who,      &cmd_explain, &cmd_assert,   &cmd_log,    &cmd_ui,       &cmd_settings,
+    &cmd_pool,   &cmd_snapshot, &cmd_reap,    &cmd_repair,   &cmd_doctor, &cmd_serve,    &cmd_node,
+    &cmd_kube,   &cmd_help,     &cmd_version, &cmd_complete, NULL,
 };
 
 const struct cli_opt cli_top_opts[] = {

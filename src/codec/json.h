@@ -74,6 +74,9 @@ bool jsonr_get_int(const jsonr_value *object, const char *key, int64_t *out);
 bool jsonr_get_uint(const jsonr_value *object, const char *key,
                     uint64_t *out); /* also for numbers up to 2^63-1 only */
 bool jsonr_get_bool(const jsonr_value *object, const char *key, bool *out);
+/* Call `fn` for each member of an object, in their order. */
+void jsonr_each(const jsonr_value *object, void (*fn)(void *ctx, const char *key, const jsonr_value *value),
+                void *ctx);
 /* Return the first key of an object that is not in the NULL-terminated list, or NULL; or ignoring case. */
 const char *jsonr_unknown_key(const jsonr_value *object, const char *const *known);
 const char *jsonr_unknown_key_folded(const jsonr_value *object, const char *const *known);

@@ -193,6 +193,15 @@ const jsonr_value *jsonr_get_folded(const jsonr_value *object, const char *key)
     return found;
 }
 
+void jsonr_each(const jsonr_value *object, void (*fn)(void *ctx, const char *key, const jsonr_value *value),
+                void *ctx)
+{
+    json_t *node = mutable(object);
+
+    for (void *at = json_object_iter(node); at; at = json_object_iter_next(node, at))
+        fn(ctx, json_object_iter_key(at), json_object_iter_value(at));
+}
+
 static bool is_listed(const char *const *known, const char *key, compare_fn compare)
 {
     for (; *known; known++)

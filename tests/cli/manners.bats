@@ -9,7 +9,7 @@ teardown() { dibs_teardown; }
 
 @test "the list of commands is what the help shows" {
     ok --list-commands
-    [ "$out" = "$(printf '%s\n' run stop init up down plan env render get claim release renew transfer \
+    [ "$out" = "$(printf '%s\n' run stop init up down plan env render get claim release renew transfer mcp \
         ls who explain assert log ui settings pool snapshot reap repair doctor serve node kube help version)" ]
     cp "$T/out" "$T/commands"
     ok --help
