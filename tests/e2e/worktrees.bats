@@ -2,12 +2,12 @@
 # shellcheck disable=SC2030,SC2031,SC2034,SC2154 # variables come from, and go to, what is loaded below
 # One stack in many work trees at once, with a real git and real servers. Ports of this file: the default pool.
 load ../support/dibs
+load ../support/two_servers
 
 setup() {
     dibs_setup
     needs git curl
-    PYTHON=$(command -v /usr/bin/python3 || command -v python3)
-    stack "$T/shop"
+    two_servers "$T/shop"
     repository "$T/shop"
     ten_trees "$T/shop"
     for i in one two; do
@@ -16,46 +16,6 @@ setup() {
     done
 }
 teardown() { dibs_teardown; }
-
-# A front end that asks its own back end, and a back end that tells where it is.
-stack() {
-    mkdir "$1"
-    cat >"$1/dibs.yaml" <<END
-roles:
-  api: { ports: [ { name: http, env: PORT } ], command: [ $PYTHON, -u, serve.py, api ] }
-  web:
-    ports: [ { name: http, env: PORT }, { name: live, env: LIVE_PORT, scope: RoleScoped } ]
-    references: [ { env: API_PORT, from: api.http } ]
-    command: [ $PYTHON, -u, serve.py, web ]
-END
-    cat >"$1/serve.py" <<'END'
-import http.server, os, sys, urllib.request
-
-
-def answer():
-    if sys.argv[1] == "api":
-        return os.getcwd()
-    with urllib.request.urlopen(f"http://127.0.0.1:{os.environ['API_PORT']}/", timeout=10) as api:
-        return "by way of " + api.read().decode()
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        body = answer().encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args):
-        pass
-
-
-server = http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler)
-print("serving")
-server.serve_forever()
-END
-}
 
 # up_everywhere FILE: `dibs up` in all at once; FILE gets "DIRECTORY NAME PORT" lines, sorted.
 up_everywhere() {
