@@ -59,6 +59,8 @@ struct enforce {
     int pins; /* the folder of pins, locked; -1: there is none, or another daemon has it */
     struct hash_table entries;
     struct hash_table cookies;
+    uint64_t netns; /* inode of our network namespace */
+    struct owners_maps owners;
     bool is_putting_all; /* between enforce_forget() and enforce_sweep() */
     const struct process_view *view;
     struct run_cgroups *cgroups;
@@ -68,16 +70,15 @@ struct enforce {
 
 static dibs_status find_cookie(struct enforce *e, uint64_t netns, uint64_t *out, dibs_err *err)
 {
-    /* Our own namespace cannot end before we do. */
-    bool stays = e->is_putting_all || netns == 0 || netns == kernel_netns();
-    struct cookie *known = stays ? (struct cookie *) hash_table_first(&e->cookies, netns) : NULL;
+    struct cookie *known = e->is_putting_all ? (struct cookie *) hash_table_first(&e->cookies, netns) : NULL;
+    bool is_ours = netns == 0 || netns == e->netns; /* it cannot end before we do */
 
-    if (known) {
-        *out = known->cookie;
+    if (is_ours || known) {
+        *out = is_ours ? e->owners.netns : known->cookie;
         return DIBS_OK;
     }
     dibs_status s = kernel_netns_cookie(netns, out, err);
-    known = s == DIBS_OK && stays ? calloc(1, sizeof *known) : NULL;
+    known = s == DIBS_OK && e->is_putting_all ? calloc(1, sizeof *known) : NULL;
     if (!known)
         return s;
     known->cookie = *out;
@@ -107,7 +108,7 @@ static void set_helper(const struct enforce *e, pid_t pid, struct ports_owner *o
         process_identify(e->view, holder.ppid, &parent, NULL) != DIBS_OK || parent.uid != holder.uid)
         return;
     out->helper_pid = (uint32_t) holder.ppid;
-    out->helper_start_ticks = parent.process.start_ticks;
+    out->helper_start_ticks = (uint32_t) parent.process.start_ticks;
 }
 
 /* The kernel's programs compare pids of the initial namespace, which only a daemon there knows. */
@@ -121,7 +122,7 @@ static void set_owner(const struct enforce *e, const dibs_claim *claim, struct p
         return;
     out->kind = PORTS_OWNER_TREE;
     out->pid = (uint32_t) pid;
-    out->start_ticks = claim->process.start_ticks;
+    out->start_ticks = (uint32_t) claim->process.start_ticks;
     if (claim->as_port)
         set_helper(e, pid, out);
     struct run_cgroup cgroup = { 0 };
@@ -129,7 +130,7 @@ static void set_owner(const struct enforce *e, const dibs_claim *claim, struct p
     here.pid = pid;
     if (run_cgroup_of(e->cgroups, &here, &cgroup)) {
         out->cgroup = cgroup.id;
-        out->level = (uint8_t) cgroup.level;
+        out->level = cgroup.level;
     }
 }
 
@@ -169,7 +170,7 @@ static dibs_status put_proto(const struct enforce *e, const dibs_claim *claim, d
         set_address(&claim->bindings[i].address, &owner);
         owners[n++] = owner;
     }
-    if (owners_replace(e->fds[HAND_OVER_CLAIMED], *key, claim->id, owners, n) == 0)
+    if (owners_replace(&e->owners, *key, claim->id, owners, n) == 0)
         return DIBS_OK;
     if (errno == ENOSPC)
         return err_set(err, DIBS_UNAVAILABLE, "port %u has more than %d claims that differ in their address",
@@ -198,7 +199,7 @@ static void set_keys(struct entry *entry, uint64_t cookie, const dibs_claim *cla
 static void drop_key(const struct enforce *e, const struct ports_key *key, uint64_t claim_id)
 {
     /* Replacing and removing need no memory of the kernel's. */
-    (void) owners_replace(e->fds[HAND_OVER_CLAIMED], *key, claim_id, NULL, 0);
+    (void) owners_replace(&e->owners, *key, claim_id, NULL, 0);
 }
 
 static void drop_keys(const struct enforce *e, const struct entry *entry, uint64_t claim_id)
@@ -273,23 +274,14 @@ bool enforce_has(const struct enforce *enforce, uint64_t claim_id)
     return hash_table_first(&enforce->entries, claim_id) != NULL;
 }
 
+static bool is_known(const void *ctx, uint64_t claim_id)
+{
+    return enforce_has(ctx, claim_id);
+}
+
 void enforce_sweep(struct enforce *enforce)
 {
-    int fd = enforce->fds[HAND_OVER_CLAIMED];
-    struct ports_key key;
-    struct ports_key next = { 0 };
-    struct ports_owner owner = { 0 };
-    bool has_next = owners_map_call(BPF_MAP_GET_NEXT_KEY, fd, NULL, &next) == 0;
-
-    /* Get the next key before the current one may be removed. After a key that is gone the kernel begins
-     * at the first, so the number of steps is bounded, too. */
-    for (size_t i = 0; i < (size_t) PORTS_MAX * 2 && has_next; i++) {
-        key = next;
-        has_next = owners_map_call(BPF_MAP_GET_NEXT_KEY, fd, &key, &next) == 0;
-        if (owners_map_call(BPF_MAP_LOOKUP_ELEM, fd, &key, &owner) == 0 &&
-            !hash_table_first(&enforce->entries, owner.claim))
-            drop_key(enforce, &key, owner.claim);
-    }
+    owners_sweep(&enforce->owners, is_known, enforce);
     enforce->is_putting_all = false;
     forget_cookies(enforce);
 }
@@ -453,7 +445,8 @@ static dibs_status exempt_us(const struct enforce *e, dibs_err *err)
     struct process_facts facts = { 0 };
 
     if (e->view->is_initial_pidns && process_identify(e->view, getpid(), &facts, NULL) == DIBS_OK)
-        us = (struct ports_exempt){ .pid = (uint32_t) getpid(), .start_ticks = facts.process.start_ticks };
+        us = (struct ports_exempt){ .pid = (uint32_t) getpid(),
+                                    .start_ticks = (uint32_t) facts.process.start_ticks };
     if (owners_map_call(BPF_MAP_UPDATE_ELEM, e->fds[HAND_OVER_EXEMPT], &first, &us) != 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "writing a map of the kernel");
     return DIBS_OK;
@@ -470,12 +463,18 @@ dibs_status enforce_open(const struct enforce_options *options, struct enforce *
         self->fds[i] = -1;
     self->pins = -1;
     self->view = options->view;
+    self->netns = kernel_netns();
     self->is_putting_all = true; /* the daemon begins with it */
     dibs_status s = enforce_find_cgroups(cgroups, sizeof cgroups, err);
+    if (s == DIBS_OK)
+        s = kernel_netns_cookie(0, &self->owners.netns, err);
     if (s == DIBS_OK)
         s = run_loader(self, options, cgroups, err);
     if (!options->is_persistent)
         fd_auto(&self->pins); /* what was pinned has ended */
+    if (s == DIBS_OK &&
+        owners_open(self->fds[HAND_OVER_CLAIMED], self->fds[HAND_OVER_OWN], &self->owners) != 0)
+        s = err_os(err, DIBS_UNAVAILABLE, errno, "mapping the kernel's list of claimed ports");
     if (s == DIBS_OK)
         s = exempt_us(self, err);
     if (s == DIBS_OK)
@@ -497,6 +496,7 @@ void enforce_close(struct enforce *enforce)
     hash_table_done(&enforce->entries);
     hash_table_done(&enforce->cookies);
     run_cgroups_close(enforce->cgroups);
+    owners_close(&enforce->owners);
     for (size_t i = 0; i < HAND_OVER_FDS; i++)
         fd_auto(&enforce->fds[i]);
     fd_auto(&enforce->pins);

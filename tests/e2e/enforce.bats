@@ -250,6 +250,26 @@ is_gone() { [ ! -e "$CGROUPS$1" ]; }
     [ ! -e /sys/fs/bpf/dibs/bind4 ]
 }
 
+@test "a daemon in another network namespace does not enforce there what an earlier one has pinned" {
+    [ "$(stat -fc %T /sys/fs/bpf)" = bpf_fs ] || { mount -t bpf bpf /sys/fs/bpf && : >"$T/mounted"; }
+    serve_start --enforce-persistent
+    start_sleeper
+    port=$(DIBS_SOCKET=$SOCKET dibs claim --pid "$STARTED")
+    serve_stop KILL
+    rm -f "$SOCKET" "$ADMIN"
+    start unshare --net sleep 600
+    wait_until 10 grep -qx sleep "/proc/$STARTED/comm"
+    local there=(nsenter "--net=/proc/$STARTED/ns/net")
+    "${there[@]}" ip link set lo up
+    DIBS_SOCKET=none start "${there[@]}" "$DIBS" serve --enforce-persistent --socket "$SOCKET"
+    wait_until 10 curl -sf --unix-socket "$SOCKET" http://dibs/readyz
+    [ "$("${there[@]}" "$PUBLIC/bind_once.py" "$port")" = ok ]
+    bound EADDRINUSE "$port"
+    end_process "$STARTED"
+    rm -f "$SOCKET"
+    enforcing # ends what is pinned
+}
+
 @test "a port is enforced in the network namespace of its claim alone" {
     enforcing
     sandbox_start --net
@@ -348,10 +368,13 @@ print(taken)'
 @test "many claims of one port on different addresses are enforced, and descendants of any depth are the holder's" {
     enforcing
     start_sleeper
-    for i in $(seq 12); do dibs claim --pid "$STARTED" --port 23800 --address "127.0.1.$i"; done
+    for i in $(seq 12); do dibs claim --pid "$STARTED" --port 23800 --address "127.0.1.$i" "at$i"; done
     for i in 1 8 9 12; do bound EADDRINUSE 23800 "127.0.1.$i" addr; done
     bound EADDRINUSE 23800 0.0.0.0 addr
     bound ok 23800 127.0.1.13
+    dibs release at1 at6
+    for i in 1 6; do bound ok 23800 "127.0.1.$i"; done # others have their places
+    for i in 2 11 12; do bound EADDRINUSE 23800 "127.0.1.$i" addr; done
     dibs release --all --every-project
     bound ok 23800
     # shellcheck disable=SC2016,SC2089,SC2090 # for the shell there

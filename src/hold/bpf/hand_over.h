@@ -6,7 +6,8 @@
 enum {
     HAND_OVER_FD = 3, /* the socket, in dibs-bpf */
     HAND_OVER_TEXT_MAX = 512,
-    HAND_OVER_CLAIMED = 0, /* index of the map of claimed ports */
+    HAND_OVER_CLAIMED = 0, /* index of the maps of claimed ports (ports_map.h): the hash table */
+    HAND_OVER_OWN,         /* and the array */
     HAND_OVER_EXEMPT,      /* the map that names the daemon */
     HAND_OVER_BIND4,       /* the attachments */
     HAND_OVER_BIND6,

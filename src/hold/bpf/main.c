@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,6 +19,7 @@
 #include <bpf/libbpf.h>
 
 #include "hold/bpf/hand_over.h"
+#include "hold/bpf/ports_map.h"
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion" /* generated code */
 #pragma GCC diagnostic ignored "-Wcast-qual"
@@ -98,21 +100,40 @@ static struct bpf_link *attach(struct bpf_program *program, int cgroup, enum pin
     return link;
 }
 
-/* Load the programs. A pinned map of another version is replaced. */
-static struct ports_bpf *load(enum pinning pinning)
+/* Keep a map at its path. One that is there already is used again, if it is of the same kind. */
+static bool keep(struct bpf_map *map, enum pinning pinning, bool is_again)
+{
+    char path[256];
+
+    pin_path(path, sizeof path, bpf_map__name(map));
+    if (pinning == UNPIN || (pinning == PIN && is_again))
+        (void) unlink(path);
+    return pinning != PIN || bpf_map__set_pin_path(map, path) == 0;
+}
+
+/* Is the array new, or has it the ports of this network namespace? Element 0 says so. */
+static bool is_of_netns(const struct bpf_map *own, uint64_t netns)
+{
+    struct ports_owner first = { 0 };
+    uint32_t index = 0;
+
+    if (bpf_map_lookup_elem(bpf_map__fd(own), &index, &first) != 0 || (first.claim && first.claim != netns))
+        return false;
+    first.claim = netns;
+    return bpf_map_update_elem(bpf_map__fd(own), &index, &first, BPF_ANY) == 0;
+}
+
+/* Load the programs. Pinned maps of another version, or of another network namespace, are replaced. */
+static struct ports_bpf *load(enum pinning pinning, uint64_t netns)
 {
     for (int attempt = 0; attempt < 2; attempt++) {
         struct ports_bpf *ports = ports_bpf__open();
-        char path[256];
 
-        if (!ports)
+        if (!ports || !keep(ports->maps.claimed, pinning, attempt > 0) ||
+            !keep(ports->maps.own, pinning, attempt > 0))
             return NULL;
-        pin_path(path, sizeof path, "claimed");
-        if (pinning == UNPIN || (pinning == PIN && attempt > 0))
-            (void) unlink(path);
-        if (pinning == PIN && bpf_map__set_pin_path(ports->maps.claimed, path) != 0)
-            return NULL;
-        if (ports_bpf__load(ports) == 0)
+        ports->rodata->own_netns = netns;
+        if (ports_bpf__load(ports) == 0 && is_of_netns(ports->maps.own, netns))
             return ports;
         ports_bpf__destroy(ports);
     }
@@ -143,6 +164,8 @@ static int reply_refused(void)
 int main(int argc, char **argv)
 {
     int fds[HAND_OVER_FDS] = { 0 };
+    uint64_t netns = 0; /* the daemon's, and ours */
+    socklen_t size = sizeof netns;
 
     if (argc != 3) {
         (void) fprintf(stderr, "dibs-bpf: the daemon starts this program (dibs serve --enforce)\n");
@@ -155,12 +178,15 @@ int main(int argc, char **argv)
     int cgroup = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (cgroup < 0)
         return reply(NULL, "cannot open the cgroup %s: %s", argv[1], strerror(errno));
-    struct ports_bpf *ports = load(pinning);
+    if (getsockopt(HAND_OVER_FD, SOL_SOCKET, SO_NETNS_COOKIE, &netns, &size) != 0)
+        return reply(NULL, "this kernel does not number network namespaces: %s", strerror(errno));
+    struct ports_bpf *ports = load(pinning, netns);
     if (!ports)
         return reply_refused();
     if (!load_numbers(fds))
         return reply_refused();
     fds[HAND_OVER_CLAIMED] = bpf_map__fd(ports->maps.claimed);
+    fds[HAND_OVER_OWN] = bpf_map__fd(ports->maps.own);
     fds[HAND_OVER_EXEMPT] = bpf_map__fd(ports->maps.exempt);
     ports->links.bind4 = attach(ports->progs.bind4, cgroup, pinning);
     ports->links.bind6 = ports->links.bind4 ? attach(ports->progs.bind6, cgroup, pinning) : NULL;

@@ -42,6 +42,18 @@ struct inet_sock {
     struct sock sk;
 } __attribute__((preserve_access_index));
 
+/* The cookie of the daemon's network namespace. Nearly all claims are there, and their ports need not be
+ * searched: a bind waits for one line of memory, however many there are. */
+const volatile __u64 own_netns;
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, PORTS_OWN_MAX);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __type(key, __u32);
+    __type(value, struct ports_owner);
+} own SEC(".maps");
+
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, PORTS_MAX);
@@ -87,7 +99,7 @@ static __always_inline struct task_struct *current_process(void)
     return BPF_CORE_READ(task, group_leader);
 }
 
-static __always_inline __u64 start_ticks_of(struct task_struct *process)
+static __always_inline __u32 start_ticks_of(struct task_struct *process)
 {
     return BPF_CORE_READ(process, start_boottime) / NS_IN_TICK;
 }
@@ -96,7 +108,7 @@ static __always_inline __u64 start_ticks_of(struct task_struct *process)
  * which need not be unrolled to be proven. */
 struct climb {
     struct task_struct *process;
-    __u64 start_ticks;
+    __u32 start_ticks;
     __u32 pid;
     __u32 is_found;
 };
@@ -139,7 +151,7 @@ static __always_inline int is_in_cgroup(const struct ports_owner *owner)
     return 0;
 }
 
-static __always_inline int is_process(__u32 pid, __u64 start_ticks)
+static __always_inline int is_process(__u32 pid, __u32 start_ticks)
 {
     return pid == bpf_get_current_pid_tgid() >> 32 && start_ticks == start_ticks_of(current_process());
 }
@@ -182,6 +194,16 @@ static long look_at_owner(__u32 i, void *ctx)
     return search->is_refused;
 }
 
+static __always_inline const struct ports_owner *first_owner(const struct ports_key *key)
+{
+    __u32 index = ports_own_index(key, own_netns);
+
+    if (index == 0)
+        return bpf_map_lookup_elem(&claimed, key);
+    const struct ports_owner *owner = bpf_map_lookup_elem(&own, &index);
+    return owner && owner->n > 0 ? owner : 0;
+}
+
 static __always_inline int decide(struct bpf_sock_addr *ctx, const struct wanted *want)
 {
     __u32 protocol = ctx->protocol;
@@ -191,7 +213,7 @@ static __always_inline int decide(struct bpf_sock_addr *ctx, const struct wanted
 
     if (search.key.port == 0)
         return ALLOW;
-    const struct ports_owner *first = bpf_map_lookup_elem(&claimed, &search.key);
+    const struct ports_owner *first = first_owner(&search.key);
     if (!first)
         return ALLOW;
     search.want = *want;
