@@ -218,6 +218,23 @@ static void queue(struct request *r, struct mcp_call *call)
     r->m->n_waiting++;
 }
 
+/* Return a call without arguments, or NULL. */
+static struct mcp_call *new_call(const struct mcp_id *id, const struct mcp_tool *tool)
+{
+    struct mcp_call *call = calloc(1, sizeof *call);
+    char *text = id->text ? strdup(id->text) : NULL;
+
+    if (!call || (id->text && !text)) {
+        free(call);
+        free(text);
+        return NULL;
+    }
+    call->tool = tool;
+    call->id = *id;
+    call->id.text = call->id_text = text;
+    return call;
+}
+
 static void call_tool(struct request *r)
 {
     static const struct mcp_outcome by_number = {
@@ -243,15 +260,12 @@ static void call_tool(struct request *r)
         refuse(r, INTERNAL, "%d calls wait already: call again after an answer", MCP_WAITING_MAX);
         return;
     }
-    struct mcp_call *call = calloc(1, sizeof *call);
-    if (call) {
-        call->tool = tool;
-        call->id = r->id;
-        call->id.text = call->id_text = r->id.text ? strdup(r->id.text) : NULL;
+    struct mcp_call *call = new_call(&r->id, tool);
+    if (!call) {
+        refuse(r, INTERNAL, "out of memory");
+        return;
     }
-    bool is_good = call && (call->id_text || !r->id.text);
-    dibs_status s =
-        is_good ? mcp_arguments_read(arguments, call, &err) : err_set(&err, DIBS_FAILURE, "out of memory");
+    dibs_status s = mcp_arguments_read(arguments, call, &err);
     bool is_number = !s && tool->needs_name && call->last && cli_port_digits(call->last);
     if (s)
         refuse(r, s == DIBS_INVALID ? BAD_PARAMS : INTERNAL, "%s", err.msg);
