@@ -46,37 +46,31 @@ bool cli_socket_uses(const dibs_socket *socket, const dibs_claim *claim)
     return false;
 }
 
-enum relation { UNCLAIMED, FOREIGN, SAME_USER, PROJECT, DESCENDANT, HOLDER };
-
-static enum relation relation_to(const dibs_socket *socket, const dibs_claim *claim)
+static enum wire_relation relation_to(const dibs_socket *socket, const dibs_claim *claim)
 {
     if (!cli_socket_uses(socket, claim))
-        return UNCLAIMED;
+        return WIRE_UNCLAIMED;
     bool has_dropped_rights = socket->is_holders && claim->holder == DIBS_HELD_BY_PROCESS;
     if (socket->uid != claim->uid && !has_dropped_rights)
-        return FOREIGN;
+        return WIRE_FOREIGN;
     if (!socket->is_holders)
-        return SAME_USER;
+        return WIRE_SAME_USER;
     if (claim->holder == DIBS_HELD_BY_NOBODY)
-        return PROJECT;
-    return socket->is_below ? DESCENDANT : HOLDER;
+        return WIRE_PROJECT;
+    return socket->is_below ? WIRE_DESCENDANT : WIRE_HOLDER;
 }
 
 const char *cli_socket_relation(const dibs_socket *socket, const dibs_claim *claims, size_t n)
 {
-    static const char *const words[] = {
-        [UNCLAIMED] = "unclaimed", [FOREIGN] = "foreign",       [SAME_USER] = "same-user",
-        [PROJECT] = "project",     [DESCENDANT] = "descendant", [HOLDER] = "holder"
-    };
-    enum relation best = UNCLAIMED;
+    enum wire_relation best = WIRE_UNCLAIMED;
 
     for (size_t i = 0; i < n; i++) {
-        enum relation now = relation_to(socket, &claims[i]);
+        enum wire_relation now = relation_to(socket, &claims[i]);
 
         if (now > best)
             best = now;
     }
-    return words[best];
+    return wire_relation_text(best);
 }
 
 void cli_write_sockets(struct jsonw *w, const dibs_port_report *report, const dibs_claim *claims, size_t n)

@@ -143,6 +143,16 @@ dibs_status wire_range_read(const jsonr_value *v, uint8_t bytes[WIRE_RANGE_BYTES
                             dibs_range_snapshot *out, dibs_err *err);
 
 /* ---- observations ---- */
+/* What a socket is to the claims of its port; the last one that fits counts. */
+enum wire_relation {
+    WIRE_UNCLAIMED,
+    WIRE_FOREIGN,
+    WIRE_SAME_USER,
+    WIRE_PROJECT,    /* of a kept claim's user, in its project */
+    WIRE_DESCENDANT, /* of the holder */
+    WIRE_HOLDER,
+};
+const char *wire_relation_text(enum wire_relation relation);
 void wire_socket(struct jsonw *w, const dibs_socket *value);
 void wire_socket_members(struct jsonw *w, const dibs_socket *socket);
 dibs_status wire_socket_read(const jsonr_value *v, dibs_socket *out, dibs_err *err);

@@ -29,6 +29,16 @@ void wire_socket_members(struct jsonw *w, const dibs_socket *socket)
 
 WIRE_VALUE(socket, dibs_socket)
 
+const char *wire_relation_text(enum wire_relation relation)
+{
+    static const char *const words[] = {
+        [WIRE_UNCLAIMED] = "unclaimed", [WIRE_FOREIGN] = "foreign",       [WIRE_SAME_USER] = "same-user",
+        [WIRE_PROJECT] = "project",     [WIRE_DESCENDANT] = "descendant", [WIRE_HOLDER] = "holder"
+    };
+
+    return words[relation];
+}
+
 void wire_report_claims(struct jsonw *w, const dibs_port_report *report)
 {
     jsonw_key_array(w, "claims");

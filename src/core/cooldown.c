@@ -47,6 +47,17 @@ bool cooldown_is_on(const struct core *core, dibs_proto proto, uint16_t port, in
            index->list[number_of(proto, port)].released_ms > since_ms;
 }
 
+void cooldown_each(const struct core *core, dibs_proto proto,
+                   void (*fn)(void *ctx, uint16_t port, int64_t released_ms), void *ctx)
+{
+    const struct core_index *index = &core->index;
+    const struct portbits *cooling = &index->cooling[proto];
+
+    for (uint32_t port = portbits_next(cooling, 1); port != PORTBITS_END;
+         port = portbits_next(cooling, port + 1))
+        fn(ctx, (uint16_t) port, index->list[number_of(proto, (uint16_t) port)].released_ms);
+}
+
 void cooldown_remember(struct core *core, int64_t cooldown_ms)
 {
     if (cooldown_ms <= core->index.longest_ms)

@@ -67,7 +67,17 @@ static const struct held *store_copy(struct engine *e, const dibs_claim *claim)
     held->pid = claim->process.pid;
     held->pidns = claim->process.pidns;
     held->start_ticks = claim->process.start_ticks;
+    held->uid = claim->uid;
     held->port = claim->port;
+    held->holder = (uint8_t) claim->holder;
+    for (size_t i = 0; i < claim->n_bindings; i++) {
+        const dibs_binding *b = &claim->bindings[i];
+        bool is_anywhere =
+            b->address.len == 16 && !b->address.v6only && dibs_address_is_wildcard(&b->address);
+
+        held->protos |= (uint8_t) (1u << b->proto);
+        held->protos_anywhere |= (uint8_t) ((unsigned) is_anywhere << b->proto);
+    }
     held->is_static = claim->kind == DIBS_STATIC;
     held->is_here = claim->netns == 0 || claim->netns == e->netns;
     engine_note_reserved(e, claim->port);

@@ -255,6 +255,33 @@ void engine_ports(struct engine *engine, struct portbits out[DIBS_STATIC + 1])
     hash_table_each(&engine->claims, add_port, out);
 }
 
+struct engine_each {
+    void (*fn)(void *ctx, const struct engine_claim *claim);
+    void *ctx;
+};
+
+static void show_claim(void *ctx, struct hash_table_item *item)
+{
+    const struct held *held = (const struct held *) item;
+    const struct engine_each *each = ctx;
+
+    each->fn(each->ctx, &(struct engine_claim){ .id = held->item.hash,
+                                                .pidns = held->pidns,
+                                                .start_ticks = held->start_ticks,
+                                                .pid = held->pid,
+                                                .uid = held->uid,
+                                                .port = held->port,
+                                                .holder = held->holder,
+                                                .protos = held->protos,
+                                                .protos_anywhere = held->protos_anywhere });
+}
+
+void engine_each_claim(struct engine *engine, void (*fn)(void *ctx, const struct engine_claim *claim),
+                       void *ctx)
+{
+    hash_table_each(&engine->claims, show_claim, &(struct engine_each){ fn, ctx });
+}
+
 static void count_lingering(void *ctx, struct hash_table_item *item)
 {
     *(size_t *) ctx += ((const struct held *) item)->is_lingering;

@@ -116,6 +116,20 @@ void engine_turn(struct engine *engine);
 /* Return how long the loop may wait; below 0: without limit. */
 int64_t engine_next_ms(const struct engine *engine);
 
+/* What the engine's copy has of a claim of this host. */
+struct engine_claim {
+    uint64_t id;
+    uint64_t pidns, start_ticks; /* of a process holder */
+    int32_t pid;
+    uint32_t uid;
+    uint16_t port;
+    uint8_t holder;          /* dibs_holder */
+    uint8_t protos;          /* bit (1 << proto) for each protocol */
+    uint8_t protos_anywhere; /* of these, the ones on every address */
+};
+void engine_each_claim(struct engine *engine, void (*fn)(void *ctx, const struct engine_claim *claim),
+                       void *ctx);
+
 /* Return the ports that this host has claimed, by kind of claim. */
 void engine_ports(struct engine *engine, struct portbits out[DIBS_STATIC + 1]);
 const struct engine_counts *engine_count(struct engine *engine);

@@ -31,14 +31,17 @@ struct written {
     dibs_claim claim;
 };
 
-/* The daemon's copy of a claim of this host: only the members needed to reap and count it. */
+/* The daemon's copy of a claim of this host: only the members needed to reap, count and show it. */
 struct held {
     struct hash_table_item item; /* first; key: the id */
     uint64_t generation;
     int64_t judge_ms; /* when to judge its holder (CLOCK_BOOTTIME); INT64_MAX: no time is known yet */
     uint64_t pidns, start_ticks;
     int32_t pid;
+    uint32_t uid;
     uint16_t port;
+    uint8_t holder;                  /* dibs_holder */
+    uint8_t protos, protos_anywhere; /* as in struct engine_claim */
     bool is_static;
     bool is_here;      /* made in the daemon's network namespace */
     bool is_watched;   /* engine->watch watches its process */

@@ -507,6 +507,7 @@ static dibs_status run(struct serve *s, dibs_err *err)
 static void end(struct serve *s)
 {
     ui_release(s->ui);
+    api_stop(s->api);
     engine_close(s->engine); /* early: it fails queued jobs, which the API and the portserver answer */
     scrape_close(s->scrape);
     api_close(s->api);

@@ -34,24 +34,6 @@ struct reserve {
     struct portbits own;
 };
 
-/* ---- lists as text ---- */
-
-/* Write "1000,2000-2005" in the kernel's format. */
-static void format(const struct portbits *bits, struct bytes *out)
-{
-    char text[24];
-
-    for (uint32_t first = portbits_next(bits, 1); first != PORTBITS_END;) {
-        uint32_t end = portbits_next_hole(bits, first);
-        int n = end - first > 1 ? snprintf(text, sizeof text, "%u-%u", first, end - 1)
-                                : snprintf(text, sizeof text, "%u", first);
-
-        bytes_add(out, ",", out->n > 0);
-        bytes_add(out, text, (size_t) n);
-        first = portbits_next(bits, end);
-    }
-}
-
 /* Write at `at`. The kernel takes a long list page by page. */
 static dibs_status write_all(int fd, const struct bytes *text, off_t at, const char *what, dibs_err *err)
 {
@@ -90,7 +72,7 @@ static dibs_status add_to_list(const struct reserve *r, const struct portbits *m
 {
     AUTO(bytes_done) struct bytes text = { 0 };
 
-    format(more, &text);
+    portbits_format(more, &text);
     return write_all(r->list, &text, 1, LIST, err);
 }
 
@@ -101,7 +83,7 @@ static dibs_status replace_list(const struct reserve *r, const struct portbits *
 
     if (has_zero)
         bytes_add(&text, "0", 1);
-    format(all, &text);
+    portbits_format(all, &text);
     if (text.n == 0)
         bytes_add(&text, "\n", 1);
     return write_all(r->list, &text, 0, LIST, err);
@@ -113,7 +95,7 @@ static dibs_status write_file(struct reserve *r, const struct portbits *own, dib
 {
     AUTO(bytes_done) struct bytes text = { 0 };
 
-    format(own, &text);
+    portbits_format(own, &text);
     struct bytes whole = { 0 };
     bytes_add(&whole, r->head, strlen(r->head));
     bytes_add(&whole, text.at ? text.at : "", text.n);

@@ -77,6 +77,12 @@ dibs_status kernel_socket_in(uint64_t netns, const struct kernel_socket_kind *ki
  * never used again. Fails as kernel_sockets(), or UNAVAILABLE: the kernel is older than Linux 5.14. */
 dibs_status kernel_netns_cookie(uint64_t netns, uint64_t *out, dibs_err *err);
 
+enum kernel_socket_state {
+    KERNEL_LISTENING, /* also a UDP socket that receives from every sender */
+    KERNEL_BOUND,
+    KERNEL_CONNECTED, /* or about to be, or closing */
+};
+
 struct kernel_socket {
     dibs_proto proto;
     dibs_address address; /* v6only: an IPv6 socket that does not accept IPv4 */
@@ -84,6 +90,7 @@ struct kernel_socket {
     uint32_t uid;
     uint64_t inode;
     bool serves; /* it listens, or receives datagrams */
+    enum kernel_socket_state state;
 };
 
 /* Return false to stop. */

@@ -21,6 +21,9 @@ enum {
     ((proto) == DIBS_UDP ? SOCKETS_SERVING(proto) \
                          : ((1u << (SOCKET_BOUND + 1)) - 2) & ~(1u << SOCKET_TIME_WAIT))
 
+/* Return how a socket in that state of the kernel's uses its port. */
+enum kernel_socket_state socket_state(dibs_proto proto, unsigned state);
+
 /* Sockets of a protocol on `port` (0: every port) in one of the states. */
 struct socket_query {
     dibs_proto proto;

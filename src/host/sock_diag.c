@@ -116,6 +116,7 @@ static dibs_status take_socket(struct dump *d, const struct nlmsghdr *head, dibs
     socket.uid = diag.idiag_uid;
     socket.inode = diag.idiag_inode;
     socket.serves = SOCKETS_SERVING(socket.proto) >> diag.idiag_state & 1;
+    socket.state = socket_state(socket.proto, diag.idiag_state);
     socket.address =
         socket_address((const uint8_t *) diag.id.idiag_src, diag.idiag_family == AF_INET6, is_v6only(head));
     if (socket.port == 0 || (d->query->port != 0 && socket.port != d->query->port) ||

@@ -44,6 +44,13 @@ dibs_address socket_address(const uint8_t *bytes, bool is_v6, bool v6only)
     return address;
 }
 
+enum kernel_socket_state socket_state(dibs_proto proto, unsigned state)
+{
+    if (state == SOCKET_LISTENING || (proto == DIBS_UDP && state == SOCKET_CLOSED))
+        return KERNEL_LISTENING;
+    return state == SOCKET_BOUND || state == SOCKET_CLOSED ? KERNEL_BOUND : KERNEL_CONNECTED;
+}
+
 /* Fields of a line, counted from 0: "sl: local remote state queues timer retransmits uid timeout inode". */
 enum { FIELD_LOCAL = 1, FIELD_STATE = 3, FIELD_UID = 7, FIELD_INODE = 9, N_FIELDS };
 
@@ -109,6 +116,7 @@ bool procnet_line_parse(const char *line, bool is_v6, const struct socket_query 
         (query->port != 0 && socket.port != query->port))
         return false;
     socket.serves = SOCKETS_SERVING(query->proto) >> state & 1;
+    socket.state = socket_state(query->proto, state);
     socket.uid = (uint32_t) uid;
     *out = socket;
     return true;

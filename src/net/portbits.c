@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/portbits.h"
 
+#include <stdio.h>
+
 #include "base/banned.h"
 
 /* Return the bits of word `w` that belong to the range, which includes a part of the word. */
@@ -72,6 +74,22 @@ uint32_t portbits_count(const struct portbits *bits)
     for (uint32_t w = 0; w < PORTBITS_WORDS; w++)
         count += (uint32_t) __builtin_popcountll(bits->word[w]);
     return count;
+}
+
+void portbits_format(const struct portbits *bits, struct bytes *out)
+{
+    size_t before = out->n;
+    char text[24];
+
+    for (uint32_t first = portbits_next(bits, 1); first != PORTBITS_END;) {
+        uint32_t end = portbits_next_hole(bits, first);
+        int n = end - first > 1 ? snprintf(text, sizeof text, "%u-%u", first, end - 1)
+                                : snprintf(text, sizeof text, "%u", first);
+
+        bytes_add(out, ",", out->n > before);
+        bytes_add(out, text, (size_t) n);
+        first = portbits_next(bits, end);
+    }
 }
 
 void portbits_add_browser_blocked(struct portbits *bits)

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "dibs/net.h"
 
 #define PORTBITS_WORDS 1024
@@ -36,6 +37,8 @@ uint16_t portbits_run(const struct portbits *bits, dibs_range window, uint32_t n
                       uint16_t start);
 /* Write the set as merged ranges. False, `out` untouched: it has more than DIBS_RANGES_MAX pieces. */
 bool portbits_ranges(const struct portbits *bits, dibs_ranges *out);
+/* Append "1000,2000-2005", the format of the kernel and of ranges; nothing for an empty set. */
+void portbits_format(const struct portbits *bits, struct bytes *out);
 /* Add the ports that browsers refuse to open (the Fetch standard's "bad ports"). */
 void portbits_add_browser_blocked(struct portbits *bits);
 #endif

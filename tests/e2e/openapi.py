@@ -404,6 +404,14 @@ def numbers():
         child.wait()
 
 
+def the_map():
+    seen = [s for s in ask("map", 200, query="?proto=tcp").json["sockets"] if s["port"] == int(LISTENING)]
+    assert [s["state"] for s in seen] == ["listening"] and seen[0]["pid"] > 0 and seen[0]["command"], seen
+    assert seen[0]["relation"] == "unclaimed" and seen[0]["directory"], seen
+    assert ask("map", 200, query="?proto=udp").json["proto"] == "udp"
+    ask("map", 400, query="?proto=icmp")
+
+
 def maintenance():
     assert ask("reap", 200, {"stale": True, "dry_run": True}).json == {"claims": []}
     ask("reap", 200)
@@ -522,6 +530,7 @@ events()
 pools(web)
 nodes()
 numbers()
+the_map()
 maintenance()
 others(web)
 grpc()

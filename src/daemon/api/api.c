@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "daemon/api/internal.h"
+#include "daemon/observer.h"
 #include "server/runtime.h"
 
 #include "base/banned.h"
@@ -243,7 +244,7 @@ static void take(struct api_request *request)
         api_refuse_secret(request);
     else if (request->outcome != DIBS_OK || !request->route->work)
         api_answer(request);
-    else if (!api_waits(request))
+    else if (!api_waits(request) && !api_looks(request))
         api_queue(request);
 }
 
@@ -342,8 +343,14 @@ dibs_status api_open(const struct api_options *options, struct api **out, dibs_e
                                            .requested = requested,
                                            .abandoned = abandoned };
     const struct http_limits limits = { .max_unknown = UNKNOWN_MAX, .max_unknown_ms = UNKNOWN_MS };
-    dibs_status s = http_open(options->loop, &limits, &self->handler, &self->server, err);
+    dibs_status s = observer_open(
+        &(struct observer_options){
+            .loop = options->loop, .engine = options->engine, .done = api_looked, .ctx = self },
+        &self->observer, err);
+    if (s == DIBS_OK)
+        s = http_open(options->loop, &limits, &self->handler, &self->server, err);
     if (s != DIBS_OK) {
+        observer_close(self->observer);
         free(self);
         return s;
     }
@@ -351,10 +358,20 @@ dibs_status api_open(const struct api_options *options, struct api **out, dibs_e
     return DIBS_OK;
 }
 
+void api_stop(struct api *api)
+{
+    if (!api)
+        return;
+    api_stop_looking(api);
+    observer_close(api->observer);
+    api->observer = NULL;
+}
+
 void api_close(struct api *api)
 {
     if (!api)
         return;
+    api_stop(api);
     http_close(api->server);
     tokens_free(api->tokens);
     free(api);
@@ -363,6 +380,7 @@ void api_close(struct api *api)
 void api_run(struct api *api)
 {
     api_wake(api, false);
+    observer_run(api->observer);
     http_run(api->server);
 }
 
@@ -382,6 +400,7 @@ bool api_drain(struct api *api)
         api->is_draining = true;
         http_stop_accepting(api->server);
         api_wake(api, true);
+        api_stop_looking(api);
     }
     return http_connections(api->server) > 0;
 }

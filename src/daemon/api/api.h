@@ -22,6 +22,8 @@ struct api_options {
 };
 
 dibs_status api_open(const struct api_options *options, struct api **out, dibs_err *err);
+/* Stop using the engine, except for the answers of jobs that engine_close() fails. NULL is fine. */
+void api_stop(struct api *api);
 void api_close(struct api *api); /* NULL is fine */
 
 /* Serve a listening socket, which the api then owns. */

@@ -89,6 +89,7 @@ void api_forget(struct api_request *request)
     if (request->job.work)
         return; /* the engine owns it until its job is done */
     unlink_request(&request->api->waiting, request);
+    unlink_request(&request->api->looking, request);
     unlink_request(&request->api->streams, request);
     api_free(request);
 }

@@ -54,7 +54,8 @@ struct api_request {
     bool is_wrong_secret; /* of the body: the answer is delayed */
     bool is_stream;
     size_t n_backlog;         /* events at the start of a stream */
-    struct api_request *next; /* in api->waiting or api->streams */
+    dibs_proto look_proto;    /* needs a look at all sockets of it; 0: none */
+    struct api_request *next; /* in api->waiting, api->looking or api->streams */
     dibs_status outcome;
     dibs_err err;
     int64_t began_us; /* excludes the time of a long poll */
@@ -67,7 +68,9 @@ struct api {
     struct http_handler handler;
     struct tokens *tokens;
     struct api_request *waiting; /* long polls, and refusals of wrong tokens */
+    struct api_request *looking; /* for the observer */
     struct api_request *streams;
+    struct observer *observer;
     int64_t beat_ms; /* when streams get their next keep-alive */
     bool is_draining;
     uint64_t n_refused_tokens;
@@ -157,6 +160,15 @@ api_work_fn api_numbers;
 
 /* upkeep.c */
 api_work_fn api_explain, api_reap, api_repair, api_restore, api_daemon, api_doctor, api_doctor_fix;
+
+/* map.c */
+api_work_fn api_map;
+api_read_fn api_read_map;
+/* Park the request until the observer has looked. Return true when it waits, or was refused. */
+bool api_looks(struct api_request *request);
+/* Queue the requests of the protocol, or answer them with the error; 0: all. */
+void api_looked(void *ctx, dibs_proto proto, const dibs_err *err);
+void api_stop_looking(struct api *api);
 
 /* ui.c */
 api_read_fn api_ui;

@@ -77,6 +77,7 @@ const struct api_route api_routes[] = {
     { { "GET", "/v1/ports/{proto}/{port}", "pool address* with binding* settings", API_PAGE },
       api_explain,
       api_read_settings },
+    { { "GET", "/v1/map", "proto", API_PAGE }, api_map, api_read_map },
     { { "POST", "/v1/numbers", "", 0 }, api_numbers, api_read_json },
     { { "POST", "/v1/reap", "", API_ALONE }, api_reap, api_read_json },
     { { "POST", "/v1/repair", "", API_ALONE }, api_repair, NULL },
