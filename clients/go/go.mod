@@ -1,0 +1,3 @@
+module dibs.dev/go/dibs
+
+go 1.19
