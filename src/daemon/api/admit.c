@@ -49,7 +49,7 @@ void api_refuse_secret(struct api_request *request)
         (void) snprintf(n, sizeof n, "%llu", (unsigned long long) api->n_refused_tokens);
         LOG(LOG_WARNING, "an unknown token was refused", "from", from, "since_start", n);
     }
-    request->status = 401;
+    request->status = request->err.code == DIBS_NOT_FOUND ? 404 : 401;
     request->outcome = request->err.code;
     request->wait_until_ms = now_ms + REFUSAL_MS;
     if (!api_waits(request))

@@ -53,6 +53,7 @@ static void write_session(struct api_request *request, const char *secret, const
 {
     struct user_names names = { 0 };
     char host[256] = "";
+    char id[SESSIONS_ID_TEXT + 1];
     struct jsonw *w = &request->w;
 
     user_names_load(&names);
@@ -60,8 +61,11 @@ static void write_session(struct api_request *request, const char *secret, const
     (void) gethostname(host, sizeof host - 1);
     jsonw_begin_bytes(w, &request->out);
     jsonw_object(w);
-    if (secret)
+    if (secret) {
+        sessions_id(secret, id);
         jsonw_key_string(w, "session", secret);
+        jsonw_key_string(w, "id", id);
+    }
     jsonw_key_string(w, "principal", caller->principal);
     jsonw_key(w, "user");
     if (user)
@@ -88,14 +92,51 @@ static dibs_status begin_session(struct api_request *request, dibs_err *err)
     if (s != DIBS_OK)
         return s;
     s = ui_begin(request->api->options.ui, token, request->peer->peer.uid, session, &uid, err);
-    if (s == DIBS_DENIED)
-        request->is_wrong_secret = true;
+    request->is_wrong_secret = s == DIBS_DENIED;
     if (s != DIBS_OK)
         return s;
     caller_load_page(&request->api->view, uid, &caller);
     write_session(request, session, &caller);
     explicit_bzero(session, sizeof session);
     request->status = 201;
+    return DIBS_OK;
+}
+
+enum { NONCE_MIN = 22, NONCE_MAX = 128 }; /* characters of base64url: from 128 bits on */
+
+static bool is_nonce(const char *text)
+{
+    size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_");
+
+    return !text[n] && n >= NONCE_MIN && n <= NONCE_MAX;
+}
+
+/* Answer a page that has a session, before it sends that: while no daemon ran, another program may have had
+ * the port, and may have it still. */
+static dibs_status prove_session(struct api_request *request, dibs_err *err)
+{
+    const char *id = NULL;
+    const char *nonce = NULL;
+    char proof[SESSIONS_PROOF_TEXT + 1];
+    dibs_status s = api_read_json(request, err);
+
+    if (s == DIBS_OK &&
+        (!jsonr_get_string(jsonr_root(request->body.doc), "id", &id) ||
+         !jsonr_get_string(jsonr_root(request->body.doc), "nonce", &nonce) || !is_nonce(nonce)))
+        s = err_set(
+            err, DIBS_INVALID,
+            "expected {\"id\": \"...\", \"nonce\": \"...\"}, the nonce with %d to %d characters of base64url",
+            NONCE_MIN, NONCE_MAX);
+    if (s != DIBS_OK)
+        return s;
+    s = ui_prove(request->api->options.ui, id, nonce, request->peer->peer.uid, proof, err);
+    request->is_wrong_secret = s == DIBS_NOT_FOUND;
+    if (s != DIBS_OK)
+        return s;
+    jsonw_begin_bytes(&request->w, &request->out);
+    jsonw_object(&request->w);
+    jsonw_key_string(&request->w, "proof", proof);
+    jsonw_end_object(&request->w);
     return DIBS_OK;
 }
 
@@ -116,6 +157,7 @@ static dibs_status end_session(struct api_request *request, dibs_err *err)
 
 static const struct api_route page_routes[] = {
     { { "POST", "/v1/session", "", API_PUBLIC | API_PAGE }, NULL, begin_session },
+    { { "POST", "/v1/session/proof", "", API_PUBLIC | API_PAGE }, NULL, prove_session },
     { { "GET", "/v1/session", "", API_PAGE }, NULL, show_session },
     { { "DELETE", "/v1/session", "", API_PAGE }, NULL, end_session },
 #define X(name, path, mime) { { "GET", path, "", API_PUBLIC | API_PAGE }, NULL, get_##name },

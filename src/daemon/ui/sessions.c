@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/text.h"
+#include "codec/json.h"
 #include "server/digest.h"
 
 #include "base/banned.h"
@@ -53,6 +54,12 @@ void sessions_free(struct sessions *sessions)
 }
 
 /* ---- secrets ---- */
+
+static void write_hex(const uint8_t *bytes, size_t n, char *out)
+{
+    for (size_t i = 0; i < n; i++)
+        (void) snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
 
 static void drop(struct secrets *all, size_t at)
 {
@@ -130,8 +137,7 @@ static dibs_status add(struct secrets *all, uint32_t uid, int64_t ends_ms, char 
                            "too many users open the dashboard at the moment; try again in a minute");
     if (getrandom(random, sizeof random, 0) != (ssize_t) sizeof random)
         return err_set(err, DIBS_FAILURE, "the kernel gives no random bytes");
-    for (size_t i = 0; i < sizeof random; i++)
-        (void) snprintf(text + 2 * i, 3, "%02x", random[i]);
+    write_hex(random, sizeof random, text);
     *secret = (struct secret){ .uid = uid, .ends_ms = ends_ms };
     if (!digest_sha256(text, SESSIONS_SECRET_TEXT, secret->digest))
         return err_set(err, DIBS_FAILURE, "GnuTLS computes no SHA-256");
@@ -188,6 +194,48 @@ bool sessions_find(const struct sessions *sessions, const char *session, int64_t
     return true;
 }
 
+/* The id is the beginning of the digest's digest. */
+static void id_of(const uint8_t digest[DIGEST_BYTES], char out[SESSIONS_ID_TEXT + 1])
+{
+    uint8_t twice[DIGEST_BYTES] = { 0 };
+
+    (void) digest_sha256(digest, DIGEST_BYTES, twice);
+    write_hex(twice, SESSIONS_ID_TEXT / 2, out);
+}
+
+void sessions_id(const char *session, char out[SESSIONS_ID_TEXT + 1])
+{
+    uint8_t digest[DIGEST_BYTES] = { 0 };
+
+    (void) digest_sha256(session, strlen(session), digest);
+    id_of(digest, out);
+}
+
+bool sessions_prove(const struct sessions *sessions, const char *id, const char *nonce, int64_t now_ms,
+                    uint32_t *uid, char out[SESSIONS_PROOF_TEXT + 1])
+{
+    const struct secrets *open = &sessions->open;
+    char proof[SESSIONS_PROOF_TEXT + 2]; /* with the '=' that fills it up */
+    char text[SESSIONS_ID_TEXT + 1];
+    uint8_t bytes[DIGEST_BYTES];
+    size_t at = 0;
+
+    for (; at < open->n; at++) {
+        id_of(open->list[at].digest, text);
+        if (strcmp(text, id) == 0)
+            break;
+    }
+    if (at == open->n || open->list[at].ends_ms <= now_ms ||
+        !digest_hmac(open->list[at].digest, nonce, strlen(nonce), bytes))
+        return false;
+    base64_encode(bytes, sizeof bytes, proof);
+    for (size_t i = 0; i < SESSIONS_PROOF_TEXT; i++)
+        out[i] = proof[i] == '+' ? '-' : proof[i] == '/' ? '_' : proof[i];
+    out[SESSIONS_PROOF_TEXT] = '\0';
+    *uid = open->list[at].uid;
+    return true;
+}
+
 void sessions_end(struct sessions *sessions, const char *session)
 {
     size_t at = find(&sessions->open, session, INT64_MIN);
@@ -223,8 +271,7 @@ void sessions_format(const struct sessions *sessions, const char *boot_id, uint1
         const struct secret *secret = &sessions->open.list[i];
         int n = snprintf(line, sizeof line, "%" PRIu32 " %" PRId64 " ", secret->uid, secret->ends_ms);
 
-        for (size_t k = 0; k < DIGEST_BYTES; k++)
-            n += snprintf(line + n, sizeof line - (size_t) n, "%02x", secret->digest[k]);
+        write_hex(secret->digest, DIGEST_BYTES, line + n);
         bytes_add_text(out, line);
         bytes_add_text(out, "\n");
     }

@@ -9,6 +9,8 @@
 #include "dibs/status.h"
 
 enum {
+    SESSIONS_ID_TEXT = 16,               /* public: it only selects one of few sessions */
+    SESSIONS_PROOF_TEXT = 43,            /* 256 bits as base64url */
     SESSIONS_SECRET_TEXT = 32,           /* 128 random bits as hex digits: the address fits into a line */
     SESSIONS_TOKEN_MS = 60000,           /* of a one-time token: a browser starts within it */
     SESSIONS_LIFE_MS = 12 * 3600 * 1000, /* of a session: a long working day */
@@ -35,6 +37,12 @@ dibs_status sessions_begin(struct sessions *sessions, const char *token, int64_t
 /* Return the user of a session, and when it ends; false: it is unknown or has ended. */
 bool sessions_find(const struct sessions *sessions, const char *session, int64_t now_ms, uint32_t *uid,
                    int64_t *ends_ms);
+/* Write the public id of a session. */
+void sessions_id(const char *session, char out[SESSIONS_ID_TEXT + 1]);
+/* Prove to a page that this server knows its session: base64url(HMAC-SHA256(SHA-256(session), nonce)), where
+ * session and nonce are the texts. Also return the user; false: no session has the id. */
+bool sessions_prove(const struct sessions *sessions, const char *id, const char *nonce, int64_t now_ms,
+                    uint32_t *uid, char out[SESSIONS_PROOF_TEXT + 1]);
 /* End one session. */
 void sessions_end(struct sessions *sessions, const char *session);
 /* End all sessions. */

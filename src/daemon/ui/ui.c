@@ -266,6 +266,16 @@ dibs_status ui_find(struct ui *ui, const char *session, uint32_t peer, uint32_t 
     return DIBS_OK;
 }
 
+dibs_status ui_prove(struct ui *ui, const char *id, const char *nonce, uint32_t peer,
+                     char proof[SESSIONS_PROOF_TEXT + 1], dibs_err *err)
+{
+    uint32_t uid = 0;
+
+    if (!sessions_prove(ui->sessions, id, nonce, ui_now_ms(ui), &uid, proof) || !is_allowed(uid, peer))
+        return err_set(err, DIBS_NOT_FOUND, "there is no such session here: run 'dibs ui' again");
+    return DIBS_OK;
+}
+
 bool ui_is_idle(struct ui *ui, int64_t idle_ms, bool has_pages)
 {
     int64_t now_ms = clock_monotonic_ms();

@@ -38,6 +38,9 @@ dibs_status ui_begin(struct ui *ui, const char *token, uint32_t peer, char sessi
 /* Find the user of a request's session. DENIED: it is unknown, has ended, or another user's. */
 dibs_status ui_find(struct ui *ui, const char *session, uint32_t peer, uint32_t *uid, int64_t *ends_ms,
                     dibs_err *err);
+/* As sessions_prove(), to a process of user `peer`. NOT_FOUND: no session of this user has the id. */
+dibs_status ui_prove(struct ui *ui, const char *id, const char *nonce, uint32_t peer,
+                     char proof[SESSIONS_PROOF_TEXT + 1], dibs_err *err);
 void ui_end_session(struct ui *ui, const char *session);
 /* Return the clock of the sessions. */
 int64_t ui_now_ms(const struct ui *ui);
