@@ -399,6 +399,8 @@ static void write_claims(const struct metrics *m, const struct engine_counts *co
     metric_add(w, METRIC_LINGERING_CLAIMS, counts->lingering, NULL);
     metric_add(w, METRIC_GUARDS, guards.bound, "state=\"bound\"");
     metric_add(w, METRIC_GUARDS, guards.waiting, "state=\"waiting\"");
+    metric_add(w, METRIC_ENFORCES, m->engine->enforce != NULL, NULL);
+    metric_add(w, METRIC_UNENFORCED_CLAIMS, counts->unenforced, NULL);
     for (int kind = DIBS_EV_CLAIMED; kind < EVENTS; kind++)
         metric_add(w, METRIC_EVENTS, m->events[kind], "kind=\"%s\"",
                    dibs_event_kind_text((dibs_event_kind) kind));

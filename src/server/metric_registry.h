@@ -34,6 +34,9 @@
       "Holders that are watched: by pidfd, in turn, or not at all.")                                        \
     X(GUARDS, "dibs_guards", "gauge",                                                                       \
       "Claims of the hold level guard: bound, or waiting until the port can be bound.")                     \
+    X(ENFORCES, "dibs_enforces", "gauge", "1: the kernel refuses claimed ports to others (--enforce).")     \
+    X(UNENFORCED_CLAIMS, "dibs_unenforced_claims_total", "counter",                                         \
+      "Claims that the kernel could not enforce.")                                                          \
     X(LINGERING_CLAIMS, "dibs_lingering_claims", "gauge",                                                   \
       "Claims of dead holders that stay: the socket is still bound, or cannot be judged.")                  \
     X(EVENTS, "dibs_events_total", "counter", "Changes of the ledger by any process.")                      \

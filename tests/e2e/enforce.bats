@@ -507,3 +507,22 @@ END
         [ "$(grep -c '| ok$' <<<"$output")" = 2 ] || { echo "$way: $output"; false; }
     done
 }
+
+@test "the metrics say whether the kernel enforces claims, and count those that it could not" {
+    serve_start
+    ask /metrics
+    grep -qx 'dibs_enforces 0' <<<"$output"
+    serve_stop
+    enforcing
+    # More claims of one port than the kernel's programs compare.
+    python3 -c 'import json
+print(json.dumps({"requests": [{"mode": "required", "port": 23100, "bindings": [{"address": f"127.0.{n // 200}.{n % 200 + 1}"}]}
+                               for n in range(300)]}))' >"$T/many"
+    ask --json @"$T/many" /v1/batch
+    assert_code 200
+    ask /metrics
+    grep -qx 'dibs_enforces 1' <<<"$output"
+    missed=$(awk '$1 == "dibs_unenforced_claims_total" { print $2 }' <<<"$output")
+    [ "$missed" -gt 0 ] || { echo "$missed claims are not enforced" >&2; return 1; }
+    grep -q 'a claim is not enforced' "$T/serve.log"
+}
