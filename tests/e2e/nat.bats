@@ -273,26 +273,51 @@ remembered() {
     published_by "table ip t, chain pre: dnat to 10.0.0.5:80" 21500
     [ "$(stat -c '%U %a' "$T/ledger.db-nat")" = "root 600" ]
     rules_read() { strace -f -e trace=sendto "$DIBS" who "$1" 2>&1 >"$T/out" | grep -c GETRULE; }
-    [ "$(rules_read 21540)" -eq 0 ]
+    [ "$(rules_read 21541)" -eq 0 ]
+    [ "$(rules_read 21540)" -eq 1 ] # the file has the ports, the rules have the text
     grep -q "tcp 0.0.0.0:21540  table ip t, chain pre: dnat to 10.0.0.5:80" "$T/out"
     nft add rule ip t pre tcp dport 21541 dnat to 10.0.0.5:80
-    [ "$(rules_read 21541)" -eq 1 ] # another generation
-    [ "$(rules_read 21541)" -eq 0 ]
+    [ "$(rules_read 21542)" -eq 1 ] # another generation
+    [ "$(rules_read 21542)" -eq 0 ]
+    published_by "table ip t, chain pre: " 21541
     for damage in '$d' 's/.*//'; do # what is not as written is read again
         sed -i "$damage" "$T/ledger.db-nat"
         ok who 21541
         published_by "table ip t, chain pre: " 21541
     done
     chmod 0666 "$T/ledger.db-nat" # anybody might have written it
-    [ "$(rules_read 21541)" -eq 1 ]
+    [ "$(rules_read 21542)" -eq 1 ]
     nft flush chain ip t pre
     is_free 21541
     unshare --net "$DIBS" claim --dry-run --port 21540 # the rules of another network namespace
 }
+
+remembered_a_second() {
+    for port in {21600..21640}; do iptables-legacy -t nat -A PREROUTING -p tcp --dport "$port" -j REDIRECT --to-ports 99; done
+    is_read() { strace -f -e trace=getsockopt "$DIBS" who 21641 2>&1 | grep -q GET_ENTRIES; }
+    is_read
+    is_not_read() { ! is_read; } # a second is over soon on a busy machine
+    wait_until 10 is_not_read
+    published_by "table nat of iptables-legacy, chain PREROUTING: redirect to :99" 21640
+    iptables-legacy -t nat -D PREROUTING 1 # the table's size
+    is_read
+    is_free 21600
+    sed -i '$d' "$T/ledger.db-nat4"
+    is_read
+    iptables-legacy -t nat -R PREROUTING 1 -p tcp --dport 21641 -j REDIRECT --to-ports 99 # of the same size
+    is_published() { dibs claim --dry-run --port 21641; [ $? -eq 3 ]; }
+    wait_until 10 is_published
+}
 # bats test_tags=unserved
-@test "a command finds many rules in a file, until they change" { # a daemon remembers them itself
+@test "a command finds the ports of many rules in a file, until they change" { # a daemon remembers them itself
     command -v strace >/dev/null || skip "needs strace"
     inside remembered
+}
+# bats test_tags=unserved
+@test "of many rules of iptables-legacy a file is valid for a second, or until the table's size changes" { # as above
+    command -v strace >/dev/null || skip "needs strace"
+    unshare --net iptables-legacy -t nat -S >/dev/null 2>&1 || skip "this kernel has no iptables-legacy"
+    inside remembered_a_second
 }
 
 by_ipvs() {

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     enum { HEAD = 1 + 4 * LEGACY_HOOKS };
-    static struct nat_list list;
+    static struct nat_list list, brief;
     uint16_t offsets[2 * LEGACY_HOOKS];
 
     if (size < HEAD)
@@ -31,7 +31,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     table.entries = entries;
     legacy_publish(&table, &list);
     check_nat_list(&list);
+    brief.is_brief = true;
+    legacy_publish(&table, &brief);
+    assert(brief.n == 0 && memcmp(brief.ports, list.ports, sizeof list.ports) == 0);
     nat_list_clear(&list);
+    nat_list_clear(&brief);
     free(entries);
     return 0;
 }

@@ -1,96 +1,105 @@
 /* SPDX-License-Identifier: MIT */
 #include "host/nat/cache.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/text.h"
+#include "host/kernel.h"
 
 #include "base/banned.h"
 
-enum { VERSION = 1, PATH_BYTES = 4096 };
+enum { VERSION = 2, PATH_BYTES = 4096 };
 
 struct head {
-    uint32_t version, rule_bytes;
+    uint32_t version, unused; /* no bytes between the members: they are compared */
     uint64_t netns_cookie;
-    uint32_t generation, n;
-    uint32_t is_cut, unused; /* no bytes between the members: they are compared */
+    int64_t read_ms;
     char program[16], boot_id[40];
+    uint8_t state[NAT_CACHE_STATE_MAX];
 };
 
-static struct head head_of(const struct nat_cache_key *key)
+/* What follows it in the file. */
+static struct iovec ports_of(const struct nat_list *list)
 {
-    struct head head;
-
-    memset(&head, 0, sizeof head);
-    head.version = VERSION;
-    head.rule_bytes = sizeof(struct nat_rule);
-    head.netns_cookie = key->netns_cookie;
-    head.generation = key->generation;
-    (void) text_copy(head.program, sizeof head.program, DIBS_VERSION);
-    (void) text_copy(head.boot_id, sizeof head.boot_id, key->boot_id);
-    return head;
+    return (struct iovec){ (void *) (uintptr_t) &list->ports[DIBS_TCP],
+                           sizeof list->ports - sizeof list->ports[0] };
 }
 
-static bool is_valid(const struct nat_rule *rule)
+static bool set_path(const struct nat_cache *cache, const struct nat_cache_key *key, char out[PATH_BYTES])
 {
-    return rule->proto >= DIBS_TCP && rule->proto <= DIBS_PROTO_MAX && rule->ports.first > 0 &&
-           rule->ports.first <= rule->ports.last && (rule->address.len == 4 || rule->address.len == 16) &&
-           memchr(rule->text, '\0', sizeof rule->text);
+    int n = snprintf(out, PATH_BYTES, "%s%s", cache->path, key->part);
+
+    return cache->path[0] && n > 0 && n < PATH_BYTES - 16;
 }
 
-bool nat_cache_read(const struct nat_cache_key *key, struct nat_list *list)
+static bool set_head(struct nat_cache *cache, const struct nat_cache_key *key, struct head *out)
 {
-    AUTO(fd_auto) int fd = open(key->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    struct stat st = { 0 };
-    struct head head;
-    struct head wanted = head_of(key);
-
-    nat_list_clear(list);
-    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
-        (st.st_mode & 077) != 0 || read(fd, &head, sizeof head) != (ssize_t) sizeof head)
+    assert(key->n_state <= sizeof out->state);
+    if (!cache->netns_cookie && kernel_netns_cookie(0, &cache->netns_cookie, NULL) != DIBS_OK)
         return false;
-    wanted.n = head.n;
-    wanted.is_cut = head.is_cut;
-    size_t size = head.n * sizeof(struct nat_rule);
-    if (memcmp(&head, &wanted, sizeof head) != 0 || head.n > NAT_RULES_MAX || head.is_cut ||
-        st.st_size != (off_t) (sizeof head + size))
-        return false;
-    AUTO(free_auto) struct nat_rule *rules = malloc(size ? size : 1);
-    if (!rules || read(fd, rules, size) != (ssize_t) size)
-        return false;
-    for (size_t i = 0; i < head.n; i++)
-        if (!is_valid(&rules[i]))
-            return false;
-    for (size_t i = 0; i < head.n; i++)
-        portbits_add_range(&list->ports[rules[i].proto], rules[i].ports);
-    free(list->rules);
-    list->rules = TAKE(rules);
-    list->n = list->max = head.n;
+    memset(out, 0, sizeof *out);
+    out->version = VERSION;
+    out->netns_cookie = cache->netns_cookie;
+    (void) text_copy(out->program, sizeof out->program, DIBS_VERSION);
+    (void) text_copy(out->boot_id, sizeof out->boot_id, cache->boot_id);
+    memcpy(out->state, key->state, key->n_state);
     return true;
 }
 
-void nat_cache_write(const struct nat_cache_key *key, const struct nat_list *list)
+bool nat_cache_read(struct nat_cache *cache, const struct nat_cache_key *key, struct nat_list *list,
+                    int64_t *read_ms)
 {
-    struct head head = head_of(key);
     char path[PATH_BYTES];
+    struct stat st = { 0 };
+    struct head head;
+    struct head wanted;
 
-    head.n = (uint32_t) list->n;
-    int n = snprintf(path, sizeof path, "%s.%d", key->path, (int) getpid());
-    if (list->is_cut || n < 0 || (size_t) n >= sizeof path)
+    if (!set_path(cache, key, path))
+        return false;
+    AUTO(fd_auto) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct iovec ports = ports_of(list);
+    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+        (st.st_mode & 077) != 0 || st.st_size != (off_t) (sizeof head + ports.iov_len) ||
+        read(fd, &head, sizeof head) != (ssize_t) sizeof head || !set_head(cache, key, &wanted))
+        return false;
+    wanted.read_ms = head.read_ms;
+    if (memcmp(&head, &wanted, sizeof head) != 0)
+        return false;
+    nat_list_clear(list);
+    list->is_brief = true;
+    if (read(fd, ports.iov_base, ports.iov_len) != (ssize_t) ports.iov_len) {
+        list->is_cut = true; /* the ports may be half there */
+        nat_list_clear(list);
+        return false;
+    }
+    *read_ms = head.read_ms;
+    return true;
+}
+
+void nat_cache_write(struct nat_cache *cache, const struct nat_cache_key *key, const struct nat_list *list,
+                     int64_t read_ms)
+{
+    char path[PATH_BYTES];
+    char temporary[PATH_BYTES + 16];
+    struct head head;
+
+    if (list->is_cut || !set_path(cache, key, path) || !set_head(cache, key, &head))
         return;
-    (void) unlink(path); /* of a process that had our number and was killed */
-    AUTO(fd_auto) int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    head.read_ms = read_ms;
+    (void) snprintf(temporary, sizeof temporary, "%s.%d", path, (int) getpid());
+    (void) unlink(temporary); /* of a process that had our number and was killed */
+    AUTO(fd_auto) int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return;
-    size_t size = list->n * sizeof *list->rules;
-    bool is_written = write(fd, &head, sizeof head) == (ssize_t) sizeof head &&
-                      (size == 0 || write(fd, list->rules, size) == (ssize_t) size);
-    if (!is_written || rename(path, key->path) != 0)
-        (void) unlink(path);
+    const struct iovec parts[] = { { &head, sizeof head }, ports_of(list) };
+    (void) unlink(path); /* some file systems write to the disk what replaces a file */
+    if (writev(fd, parts, 2) != (ssize_t) (sizeof head + parts[1].iov_len) || rename(temporary, path) != 0)
+        (void) unlink(temporary);
 }

@@ -200,7 +200,7 @@ static void take_target(struct walk *w, const struct entry *entry, const struct 
         return;
     if (name[0] == '\0')
         take_verdict(w, entry, &target, packets, jumps);
-    else if (xtables_target(&target, action))
+    else if (xtables_target(&target, w->list->is_brief ? NULL : action))
         nat_list_add(w->list, packets, &place);
 }
 
@@ -308,14 +308,15 @@ static bool has_table(struct legacy *legacy, int64_t now_ms)
     return strstr(names, "\nnat\n");
 }
 
-static void read_entries(struct legacy *legacy, const struct ipt_getinfo *info)
+/* Add to the list what the table has. */
+static void read_entries(struct legacy *legacy)
 {
+    const struct ipt_getinfo *info = legacy->info;
     size_t head = offsetof(struct ipt_get_entries, entrytable);
     socklen_t size = (socklen_t) (head + info->size);
     AUTO(free_auto) uint8_t *answer = info->size <= TABLE_BYTES_MAX ? calloc(1, size) : NULL;
     struct legacy_table table = { .is_v6 = legacy->is_v6, .hooks = info->valid_hooks, .n = info->size };
 
-    nat_list_clear(&legacy->list);
     legacy->list.is_cut = !answer;
     if (!answer)
         return;
@@ -334,7 +335,12 @@ static void read_entries(struct legacy *legacy, const struct ipt_getinfo *info)
     legacy_publish(&table, &legacy->list);
 }
 
-void legacy_refresh(struct legacy *legacy, int64_t now_ms)
+static bool is_old(const struct legacy *legacy, int64_t now_ms)
+{
+    return now_ms - legacy->read_ms >= OLD_MS || now_ms < legacy->read_ms || legacy->read_ms == 0;
+}
+
+void legacy_refresh(struct legacy *legacy, struct nat_cache *cache, int64_t now_ms)
 {
     struct ipt_getinfo info = { .name = "nat" };
     socklen_t size = sizeof info;
@@ -351,12 +357,25 @@ void legacy_refresh(struct legacy *legacy, int64_t now_ms)
     if (legacy->fd < 0 || !legacy->info ||
         getsockopt(legacy->fd, option_level(legacy), IPT_SO_GET_INFO, &info, &size) != 0)
         return;
-    bool is_old = now_ms - legacy->read_ms >= OLD_MS || now_ms < legacy->read_ms || legacy->read_ms == 0;
-    if (!is_old && memcmp(legacy->info, &info, sizeof info) == 0)
+    if (!is_old(legacy, now_ms) && memcmp(legacy->info, &info, sizeof info) == 0)
         return;
     memcpy(legacy->info, &info, sizeof info);
+    const struct nat_cache_key key = { legacy->is_v6 ? "6" : "4", &info, sizeof info };
+    bool has_many = info.num_entries >= NAT_CACHE_MANY;
+    if (has_many && nat_cache_read(cache, &key, &legacy->list, &legacy->read_ms) && !is_old(legacy, now_ms))
+        return;
+    nat_list_clear(&legacy->list);
+    legacy->list.is_brief = true;
     legacy->read_ms = now_ms;
-    read_entries(legacy, &info);
+    read_entries(legacy);
+    if (has_many)
+        nat_cache_write(cache, &key, &legacy->list, now_ms);
+}
+
+void legacy_load(struct legacy *legacy)
+{
+    legacy->list.is_brief = false;
+    read_entries(legacy);
 }
 
 void legacy_done(struct legacy *legacy)

@@ -2,7 +2,7 @@
 #ifndef DIBS_HOST_NAT_LEGACY_H
 #define DIBS_HOST_NAT_LEGACY_H
 /* The NAT tables of iptables-legacy and ip6tables-legacy, which the kernel keeps beside nf_tables. */
-#include "host/nat/published.h"
+#include "host/nat/cache.h"
 
 enum { LEGACY_HOOKS = 5 };
 
@@ -29,8 +29,10 @@ struct legacy {
     int64_t read_ms, looked_ms;
     struct nat_list list;
 };
-/* Read the table again if its size has changed, or after a second: unlike nf_tables it has no number that
- * every change increases. */
-void legacy_refresh(struct legacy *legacy, int64_t now_ms);
+/* Read the ports of the table again if its size has changed, or after a second: unlike nf_tables it has no
+ * number that every change increases. */
+void legacy_refresh(struct legacy *legacy, struct nat_cache *cache, int64_t now_ms);
+/* Read its rules, too. */
+void legacy_load(struct legacy *legacy);
 void legacy_done(struct legacy *legacy);
 #endif

@@ -19,11 +19,10 @@ enum {
     OLD_MS = 1000, /* what no number of changes tells about is read again after this time */
     TRIES_MAX = 5, /* to read rules that change meanwhile */
     LISTS = 4,
-    MANY = 32, /* rules that take longer to read than a file */
 };
 
 struct nat {
-    struct nat_cache_key cache;
+    struct nat_cache cache;
     struct nat_netlink nl;
     bool is_known; /* `nft` is of this generation */
     uint32_t generation;
@@ -40,7 +39,7 @@ struct nat *nat_open(const char *cache, const char *boot_id)
     if (!nat)
         return NULL;
     nat->nl.fd = -1;
-    nat->cache = (struct nat_cache_key){ .path = cache, .boot_id = boot_id };
+    nat->cache = (struct nat_cache){ .path = cache, .boot_id = boot_id };
     nat->why = "they have not been read yet";
     for (size_t i = 0; i < 2; i++)
         nat->legacy[i] = (struct legacy){ .is_v6 = i == 1, .names = -1, .fd = -1 };
@@ -61,18 +60,6 @@ void nat_close(struct nat *nat)
 
 /* ---- reading ---- */
 
-/* Has the file the rules of this generation? The first process after a change reads the rules and writes it.
- */
-static bool is_cached(struct nat *nat, uint32_t generation)
-{
-    struct nat_cache_key *key = &nat->cache;
-
-    if (!key->path[0] || (!key->netns_cookie && kernel_netns_cookie(0, &key->netns_cookie, NULL) != DIBS_OK))
-        return false;
-    key->generation = generation;
-    return nat_cache_read(key, &nat->nft);
-}
-
 /* The rules may have changed between the number and the list. */
 static bool is_current(struct nat *nat)
 {
@@ -84,20 +71,23 @@ static bool is_current(struct nat *nat)
 static int read_nft(struct nat *nat)
 {
     uint32_t generation = 0;
+    int64_t unused_ms = 0;
+    const struct nat_cache_key key = { "", &generation, sizeof generation };
     int failed = nat->nl.fd < 0 ? nat_netlink_open(&nat->nl) : 0;
 
     for (int i = 0; i < TRIES_MAX && (!failed || failed == EAGAIN); i++) {
         failed = nat_netlink_generation(&nat->nl, &generation);
         if (failed || (nat->is_known && nat->generation == generation))
             return failed;
-        bool is_there = is_cached(nat, generation);
-        if (!is_there)
-            nat_list_clear(&nat->nft);
-        failed = is_there ? 0 : nft_read(&nat->nl, &nat->nft);
-        nat->is_known = !failed;
         nat->generation = generation;
-        if (!failed && nat->nft.n_read >= MANY && nat->cache.netns_cookie && is_current(nat))
-            nat_cache_write(&nat->cache, &nat->nft);
+        nat->is_known = nat_cache_read(&nat->cache, &key, &nat->nft, &unused_ms);
+        if (nat->is_known)
+            return 0;
+        nat_list_clear(&nat->nft);
+        failed = nft_read(&nat->nl, &nat->nft);
+        nat->is_known = !failed;
+        if (!failed && nat->nft.n_read >= NAT_CACHE_MANY && is_current(nat))
+            nat_cache_write(&nat->cache, &key, &nat->nft, 0);
         if (!failed)
             return 0;
     }
@@ -128,7 +118,7 @@ void nat_refresh(struct nat *nat, int64_t now_ms)
         nat_netlink_close(&nat->nl); /* a late answer must not be taken for the next one */
     }
     for (size_t i = 0; i < 2 && failed != EPERM; i++)
-        legacy_refresh(&nat->legacy[i], now_ms);
+        legacy_refresh(&nat->legacy[i], &nat->cache, now_ms);
     if (nat->ipvs_ms && now_ms - nat->ipvs_ms < OLD_MS && now_ms >= nat->ipvs_ms)
         return;
     nat->ipvs_ms = now_ms;
@@ -137,12 +127,32 @@ void nat_refresh(struct nat *nat, int64_t now_ms)
 
 /* ---- looking ---- */
 
-static const struct nat_list *list_at(const struct nat *nat, size_t i)
+static struct nat_list *list_at(struct nat *nat, size_t i)
 {
-    const struct nat_list *const lists[LISTS] = { &nat->nft, &nat->legacy[0].list, &nat->legacy[1].list,
-                                                  &nat->ipvs };
+    struct nat_list *const lists[LISTS] = { &nat->nft, &nat->legacy[0].list, &nat->legacy[1].list,
+                                            &nat->ipvs };
 
     return lists[i];
+}
+
+/* Read the rules of a list that is brief. If that fails, its ports stay published. */
+static const struct nat_list *rules_at(struct nat *nat, size_t i)
+{
+    struct nat_list *list = list_at(nat, i);
+
+    if (!list->is_brief)
+        return list;
+    if (i > 0) {
+        legacy_load(&nat->legacy[i - 1]);
+        return list;
+    }
+    list->is_brief = false;
+    if (nft_read(&nat->nl, list) != 0) {
+        list->is_cut = true;
+        nat->is_known = false;
+        nat_netlink_close(&nat->nl);
+    }
+    return list;
 }
 
 /* Is it an address of this host? Packets to others pass through, whatever a server here binds. */
@@ -156,10 +166,10 @@ static bool is_ours(const dibs_address *address)
     return fd < 0 || bind(fd, &name.any, size) == 0 || errno != EADDRNOTAVAIL;
 }
 
-void nat_each(const struct nat *nat, bool (*fn)(void *ctx, const struct nat_rule *rule), void *ctx)
+void nat_each(struct nat *nat, bool (*fn)(void *ctx, const struct nat_rule *rule), void *ctx)
 {
     for (size_t i = 0; i < LISTS; i++) {
-        const struct nat_list *list = list_at(nat, i);
+        const struct nat_list *list = rules_at(nat, i);
 
         for (size_t k = 0; k < list->n; k++) {
             const struct nat_rule *rule = &list->rules[k];
@@ -178,8 +188,7 @@ static bool takes(const struct nat_rule *rule, const dibs_binding *binding, uint
             dibs_address_equal(&rule->address, &binding->address) || is_ours(&rule->address));
 }
 
-size_t nat_find(const struct nat *nat, const struct nat_question *question, const struct nat_rule **out,
-                size_t max)
+size_t nat_find(struct nat *nat, const struct nat_question *question, const struct nat_rule **out, size_t max)
 {
     static const struct nat_rule beyond = { .proto = DIBS_TCP,
                                             .address = { .len = 16 },
@@ -187,12 +196,12 @@ size_t nat_find(const struct nat *nat, const struct nat_question *question, cons
     size_t found = 0;
 
     for (size_t i = 0; i < question->n * LISTS; i++) {
-        const struct nat_list *list = list_at(nat, i % LISTS);
         const dibs_binding *binding = &question->bindings[i / LISTS];
         size_t before = found;
 
-        if (!portbits_has(&list->ports[binding->proto], question->port))
+        if (!portbits_has(&list_at(nat, i % LISTS)->ports[binding->proto], question->port))
             continue;
+        const struct nat_list *list = rules_at(nat, i % LISTS);
         for (size_t k = 0; k < list->n && found < max; k++)
             if (takes(&list->rules[k], binding, question->port))
                 out[found++] = &list->rules[k];
@@ -202,13 +211,15 @@ size_t nat_find(const struct nat *nat, const struct nat_question *question, cons
     return found;
 }
 
-struct nat_view nat_view(const struct nat *nat)
+struct nat_view nat_view(struct nat *nat)
 {
     struct nat_view view = { .why = nat->why };
 
     for (size_t i = 0; i < LISTS; i++) {
-        view.n += list_at(nat, i)->n;
-        view.is_cut = view.is_cut || list_at(nat, i)->is_cut;
+        const struct nat_list *list = rules_at(nat, i);
+
+        view.n += list->n;
+        view.is_cut = view.is_cut || list->is_cut;
     }
     return view;
 }

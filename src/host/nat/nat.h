@@ -17,8 +17,8 @@ struct nat_rule {
 /* The rules as they were read last. */
 struct nat;
 
-/* `cache`: a file that keeps the rules for other processes, "": none; `boot_id` is that of the host. Both are
- * borrowed. NULL: out of memory. */
+/* `cache`: the path of files that keep the ports for other processes, "": none; `boot_id` is that of the
+ * host. Both are borrowed. NULL: out of memory. */
 struct nat *nat_open(const char *cache, const char *boot_id);
 void nat_close(struct nat *nat); /* NULL is fine */
 
@@ -32,11 +32,11 @@ struct nat_question {
 };
 /* Find up to `max` rules that take packets to the port; returns how many. They are valid until the next
  * nat_refresh(). */
-size_t nat_find(const struct nat *nat, const struct nat_question *question, const struct nat_rule **out,
+size_t nat_find(struct nat *nat, const struct nat_question *question, const struct nat_rule **out,
                 size_t max);
 
 /* Call fn for each rule for an address of this host, until it returns false. */
-void nat_each(const struct nat *nat, bool (*fn)(void *ctx, const struct nat_rule *rule), void *ctx);
+void nat_each(struct nat *nat, bool (*fn)(void *ctx, const struct nat_rule *rule), void *ctx);
 
 /* What nat_refresh() has seen. */
 struct nat_view {
@@ -44,5 +44,5 @@ struct nat_view {
     bool is_cut;     /* there are more rules than dibs reads */
     const char *why; /* why the rules cannot be read; NULL: they can */
 };
-struct nat_view nat_view(const struct nat *nat);
+struct nat_view nat_view(struct nat *nat);
 #endif

@@ -98,6 +98,12 @@ void nat_list_add(struct nat_list *list, const struct nat_packets *packets, cons
 
     if (packets->ports.first == 0)
         return;
+    if (list->is_brief) {
+        for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX; proto++)
+            if (packets->protos >> proto & 1)
+                portbits_add_range(&list->ports[proto], packets->ports);
+        return;
+    }
     (void) snprintf(rule.text, sizeof rule.text, "%s%s%s: %s", place->table,
                     packets->chain[0] ? ", chain " : "", packets->chain, place->action);
     for (dibs_proto proto = DIBS_TCP; proto <= DIBS_PROTO_MAX; proto++) {
@@ -114,10 +120,10 @@ void nat_list_add(struct nat_list *list, const struct nat_packets *packets, cons
 
 void nat_list_clear(struct nat_list *list)
 {
-    if (list->n > 0 || list->is_cut)
+    if (list->n > 0 || list->is_cut || list->is_brief)
         memset(list->ports, 0, sizeof list->ports);
     list->n = list->n_read = 0;
-    list->is_cut = false;
+    list->is_cut = list->is_brief = false;
 }
 
 void nat_list_done(struct nat_list *list)

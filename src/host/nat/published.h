@@ -13,6 +13,7 @@ struct nat_list {
     size_t n, max;
     size_t n_read; /* rules that were read for it */
     bool is_cut;
+    bool is_brief; /* `ports` are known alone: nobody has asked for a rule of them */
     struct portbits ports[DIBS_PROTO_MAX + 1]; /* by protocol: every port of a rule */
 };
 
@@ -40,7 +41,7 @@ struct nat_place {
     const char *table; /* "table ip nat" */
     const char *action;
 };
-/* Add the ports of the packets; nothing if they may have any port. */
+/* Add the ports of the packets; nothing if they may have any port. A brief list needs no `place`. */
 void nat_list_add(struct nat_list *list, const struct nat_packets *packets, const struct nat_place *place);
 void nat_list_clear(struct nat_list *list);
 void nat_list_done(struct nat_list *list);

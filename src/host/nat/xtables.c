@@ -104,7 +104,7 @@ static bool read_range(const struct xtables_part *target, bool is_old, struct nf
     return true;
 }
 
-bool xtables_target(const struct xtables_part *target, char action[NAT_ACTION_MAX + 1])
+bool xtables_target(const struct xtables_part *target, char *action)
 {
     bool is_dnat = strcmp(target->name, "DNAT") == 0;
     bool is_redirect = strcmp(target->name, "REDIRECT") == 0;
@@ -112,6 +112,8 @@ bool xtables_target(const struct xtables_part *target, char action[NAT_ACTION_MA
 
     if (!is_dnat && !is_redirect)
         return false;
+    if (!action)
+        return true;
     /* What cannot be read is only missing in the text. */
     (void) read_range(target, !target->is_v6 && target->revision == 0, &range);
     bool has_address = is_dnat && (range.flags & NF_NAT_RANGE_MAP_IPS);

@@ -21,6 +21,6 @@ struct xtables_ports {
 };
 /* False: the match says nothing about destination ports. */
 bool xtables_match(const struct xtables_part *match, struct xtables_ports *out);
-/* Return whether the target sends packets elsewhere, and write its action. */
-bool xtables_target(const struct xtables_part *target, char action[NAT_ACTION_MAX + 1]);
+/* Return whether the target sends packets elsewhere, and write its action unless that is NULL. */
+bool xtables_target(const struct xtables_part *target, char *action);
 #endif
