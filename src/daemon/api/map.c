@@ -10,6 +10,7 @@
 #include "daemon/observer.h"
 #include "daemon/relation.h"
 #include "host/user_names.h"
+#include "lib/handle.h"
 
 #include "base/banned.h"
 
@@ -137,14 +138,14 @@ static void write_address(struct jsonw *w, uint16_t port, const dibs_address *ad
         jsonw_key_bool(w, "v6only", true);
 }
 
-static void write_sockets(struct api_request *request, const struct socket_table *table)
+static void write_sockets(struct api_request *request, const struct call *call,
+                          const struct socket_table *table)
 {
     static const char *const states[] = {
         [KERNEL_LISTENING] = "listening", [KERNEL_BOUND] = "bound", [KERNEL_CONNECTED] = "connected"
     };
     struct engine *engine = request->api->options.engine;
-    const struct call *call = &request->job.call;
-    const struct clocks clocks = { core_now(engine->core), sysconf(_SC_CLK_TCK) };
+    const struct clocks clocks = { call->now, sysconf(_SC_CLK_TCK) };
     struct user_names names = { 0 };
     struct relations relations;
     struct jsonw *w = &request->w;
@@ -196,6 +197,7 @@ static bool write_rule(void *ctx, const struct nat_rule *rule)
 enum { POOLS_MAX = 64 }; /* ports of further pools cool as long as the settings say */
 
 struct cooling {
+    struct core *core;
     struct jsonw *w;
     int64_t now_ms, otherwise_ms;
     dibs_pool *pools;
@@ -206,6 +208,7 @@ static bool note_pool(void *ctx, const dibs_pool *pool)
 {
     struct cooling *c = ctx;
 
+    cooldown_remember(c->core, pool->cooldown_ms);
     c->pools[c->n++] = *pool;
     return c->n < POOLS_MAX;
 }
@@ -230,16 +233,18 @@ static void write_cooling(void *ctx, uint16_t port, int64_t released_ms)
 
 static dibs_status write_all_cooling(struct api_request *request, dibs *handle, dibs_err *err)
 {
+    const struct call call = handle_call(handle);
     struct core *core = request->api->options.engine->core;
-    struct cooling c = { .w = &request->w,
-                         .now_ms = core_now(core).boot_ms,
+    struct cooling c = { .core = core,
+                         .w = &request->w,
+                         .now_ms = call.now.boot_ms,
                          .otherwise_ms = dibs_settings_of(handle)->cooldown_ms,
                          .pools = calloc(POOLS_MAX, sizeof *c.pools) };
-    dibs_status s = c.pools ? core_index_refresh(core, &request->job.call, err)
+    dibs_status s = c.pools ? dibs_pool_list(handle, note_pool, &c, err)
                             : err_set(err, DIBS_FAILURE, "looking at ports: out of memory");
 
     if (s == DIBS_OK)
-        s = dibs_pool_list(handle, note_pool, &c, err);
+        s = core_index_refresh(core, &call, err);
     jsonw_key_array(&request->w, "cooling");
     if (s == DIBS_OK)
         cooldown_each(core, request->look_proto, write_cooling, &c);
@@ -248,10 +253,10 @@ static dibs_status write_all_cooling(struct api_request *request, dibs *handle, 
     return s;
 }
 
-static void write_ranges(struct api_request *request)
+static void write_ranges(struct api_request *request, const struct call *call)
 {
     struct core *core = request->api->options.engine->core;
-    const struct core_host *host = core_host(core, &request->job.call);
+    const struct core_host *host = core_host(core, call);
     struct bytes reserved = { 0 };
     char ephemeral[16];
 
@@ -267,25 +272,25 @@ dibs_status api_map(struct api_request *request, dibs *handle, dibs_err *err)
 {
     struct engine *engine = request->api->options.engine;
     const struct socket_table *table = observer_table(request->api->observer, request->look_proto);
-    struct instant now = core_now(engine->core);
+    const struct call call = handle_call(handle);
     struct jsonw *w = &request->w;
 
     if (!table)
         return err_trouble(err, DIBS_TROUBLE_NONE,
                            "the host's sockets were not looked at in time; ask again");
-    nat_refresh(engine->core->nat, now.boot_ms);
+    nat_refresh(engine->core->nat, call.now.boot_ms);
     jsonw_object(w);
     jsonw_key_uint(w, "seq", engine->seq);
     jsonw_key_string(w, "proto", dibs_proto_text(request->look_proto));
-    jsonw_key_int(w, "time_ms", now.wall_ms);
-    jsonw_key_int(w, "boot_ms", now.boot_ms);
-    write_ranges(request);
+    jsonw_key_int(w, "time_ms", call.now.wall_ms);
+    jsonw_key_int(w, "boot_ms", call.now.boot_ms);
+    write_ranges(request, &call);
     jsonw_key_object(w, "sees");
     jsonw_key_bool(w, "processes", table->shows_processes);
     jsonw_key_bool(w, "nat", !nat_view(engine->core->nat).why);
     jsonw_end_object(w);
     jsonw_key_bool(w, "cut", table->is_cut);
-    write_sockets(request, table);
+    write_sockets(request, &call, table);
     jsonw_key_array(w, "nat");
     nat_each(engine->core->nat, write_rule, &(struct published){ w, request->look_proto });
     jsonw_end_array(w);

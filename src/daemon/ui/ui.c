@@ -136,7 +136,7 @@ void ui_release(struct ui *ui)
     if (!ui || !ui->claim.port)
         return;
     (void) dibs_claim_release(ui->options.engine->handle, &(dibs_which){ .token = ui->claim.token },
-                              DIBS_RELEASE_FORCE, NULL, NULL);
+                              DIBS_RELEASE_FORCE | DIBS_RELEASE_UNHOLD, NULL, NULL); /* a kept one stays */
     ui->claim.port = 0;
 }
 
