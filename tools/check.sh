@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Run the checks that a change must pass: the named steps, or all of them:
-#   tools/check.sh [format layers words architecture requirements shell unused cppcheck gcc clang tidy generated ndebug asan tsan package]...
+#   tools/check.sh [format layers words architecture requirements shell unused cppcheck gcc clang tidy generated clients ndebug asan tsan package]...
 # Every step runs, even after a failure; a summary ends the output.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-all=(format layers words architecture requirements shell unused cppcheck gcc clang tidy generated ndebug asan tsan package)
+all=(format layers words architecture requirements shell unused cppcheck gcc clang tidy generated clients ndebug asan tsan package)
 jobs=${JOBS:-2}
 export JOBS=$jobs
 at=${CHECK_DIR:-.} # parent of the build folders
@@ -43,6 +43,10 @@ step_generated() {
     CC=gcc tools/build.sh "$at/build-gcc" --werror -Dtests=enabled || return 1
     SOURCE=$PWD BUILD=$(realpath "$at/build-gcc") DIBS=$(realpath "$at/build-gcc/dibs") \
         tests/api/generated.sh bash man mandoc zsh fish
+}
+step_clients() { # as packages of their languages
+    CC=gcc tools/build.sh "$at/build-gcc" --werror -Dtests=enabled &&
+        tools/check-python-client.sh "$at/build-gcc/dibs"
 }
 step_ndebug() { # an assert with a side effect would change the tests' results
     CC=gcc tools/build.sh "$at/build-ndebug" -Db_ndebug=true -Dtests=enabled &&
