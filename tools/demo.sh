@@ -59,3 +59,9 @@ echo "\$ dibs claim --port $web"
 "$dibs" claim --port "$web"
 
 say 'Next: build/dibs help, README.md'
+[ -t 1 ] || exit 0
+
+say 'All of it in the browser (Ctrl-C ends it, and so does a minute without a page):'
+echo '$ dibs ui'
+trap : INT
+"$dibs" ui --no-open --quiet --idle 1m

@@ -5,6 +5,7 @@
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell; `ask` sets output and code
 load ../support/dibs
 load ../support/serve
+load ../support/page
 
 setup_file() {
     [ "$(id -u)" -eq 0 ] && command -v systemctl unshare nsenter >/dev/null || return 0
@@ -206,6 +207,24 @@ assert all(was[k] == now[k] for k in ("id", "port", "name")), (was, now)' "$clai
     wait_until 10 is_another "$pid"
     ask '/v1/claims/-?name=shop/web'
     [ "$(member port)" = "$port" ]
+}
+
+has_page() { ask_page /v1/claims && [ "$code" = 200 ]; }
+
+@test "the dashboard works under the unit's restrictions, and its pages survive a restart and SIGKILL" {
+    begin_session "$(inside env DIBS_SOCKET="$SOCKET" /run/test/dibs ui --no-open)"
+    ask_page /v1/map
+    assert_code 200
+    [ "$(member sees)" = '{"processes": true, "nat": true}' ]
+    python3 -c 'import json, sys
+port, pid = map(int, sys.argv[2:])
+assert pid in [s.get("pid") for s in json.loads(sys.argv[1])["sockets"] if s["port"] == port], sys.argv[1]' \
+        "$output" "$PAGE_PORT" "$(property MainPID)"
+    inside systemctl restart dibs.service
+    wait_until 10 has_page
+    inside kill -KILL "$(property MainPID)"
+    wait_until 10 has_page
+    if is_logged level=warning; then return 1; fi
 }
 
 @test "a reload takes what has changed, and keeps what it had when that is wrong" {

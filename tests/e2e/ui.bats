@@ -340,7 +340,7 @@ END
     [ "$(member principal)" = uid:65533 ]
 }
 
-@test "a caller whose browser could not reach the page is refused, and told where to ask" {
+@test "a caller whose browser could not reach the page is refused, with advice" {
     needs_root
     serve_start
     sandbox_start --pid --mount-proc
@@ -497,4 +497,22 @@ END
     export WAYLAND_DISPLAY=wayland-0
     screen "$DIBS" ui
     wait_until 10 test -e "$T/opened"
+}
+
+# is_shown: the demonstration has printed its last line, the address.
+is_shown() { tr -d '\r' <"$T/screen" | grep -q '^http://127'; }
+
+@test "make run ends with the dashboard on a terminal, and without it elsewhere" {
+    needs script
+    demo=$BATS_TEST_DIRNAME/../../tools/demo.sh
+    run "$demo" "$DIBS"
+    assert_status 0
+    [[ $output != *http:* ]]
+    start script -qfec "$demo $DIBS" "$T/screen" </dev/null >/dev/null
+    wait_until 30 is_shown
+    begin_session "$(tr -d '\r' <"$T/screen" | grep '^http://127')"
+    ask_page /v1/claims
+    [[ $output = *shop/api* ]]
+    ask_page -X DELETE /v1/session
+    wait "$STARTED"
 }

@@ -139,6 +139,25 @@ static void scanned_ranges_are_what_was_added(void **state)
     assert_memory_equal(&got, &want, sizeof got);
 }
 
+static void a_set_is_written_as_the_kernel_writes_it(void **state)
+{
+    struct portbits bits = { 0 };
+    struct bytes text = { 0 };
+
+    (void) state;
+    portbits_format(&bits, &text);
+    assert_int_equal(text.n, 0);
+    bytes_add_text(&text, "it is ");
+    portbits_add(&bits, 1);
+    portbits_add_range(&bits, (dibs_range){ 7, 8 });
+    portbits_add_range(&bits, (dibs_range){ 63, 200 });
+    portbits_add(&bits, 65535);
+    portbits_format(&bits, &text);
+    bytes_add(&text, "", 1);
+    assert_string_equal(text.at, "it is 1,7-8,63-200,65535");
+    bytes_done(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +168,7 @@ int main(void)
         cmocka_unit_test(browsers_block_exactly_the_listed_ports),
         cmocka_unit_test(scanning_finds_set_and_clear_ports),
         cmocka_unit_test(scanned_ranges_are_what_was_added),
+        cmocka_unit_test(a_set_is_written_as_the_kernel_writes_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
