@@ -219,6 +219,8 @@ stop_all() {
         sleep "$((RANDOM % 2)).$((RANDOM % 10))"
         for pid in "${runners[@]}"; do end_process "$pid"; done
         stop_all
+        # Between its claims and its note for dibs stop a killed dibs leaves claims of a dead holder.
+        dibs -q reap >/dev/null
         nothing_left
     done
 
