@@ -19,7 +19,7 @@ struct looking {
 static bool add(struct in_use *to, const struct kernel_socket *socket, const struct nat_rule *rule)
 {
     if (!grow((void **) &to->sockets, to->n, &to->max, sizeof *to->sockets) ||
-        !grow((void **) &to->rules, to->n, &to->max_rules, sizeof *to->rules))
+        !grow((void **) &to->rules, to->n, &to->max_rules, sizeof(const struct nat_rule *)))
         return false;
     to->sockets[to->n] = *socket;
     to->rules[to->n++] = rule;
