@@ -150,8 +150,9 @@ def test_who_explain_and_assert_know_the_listener(client: Any) -> None:
             report = client.who(which)
             assert [c.id for c in report.claims] == [claim.id]
             assert [s.pid for s in report.sockets] == [os.getpid()] and report.sockets[0].serves
-        report = client.explain(claim.port)
-        assert not report.can_claim and report.reasons[0].kind == "claimed"
+        for which in ("server", claim.port):
+            report = client.explain(which)
+            assert not report.can_claim and report.reasons[0].kind == "claimed"
     client.release(claim)
     with pytest.raises(dibs.NotFound, match=f"^port {claim.port}: no claim and no socket$"):
         client.who(claim.port)

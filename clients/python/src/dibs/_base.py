@@ -20,6 +20,8 @@ from .records import Claim
 
 T = TypeVar("T")
 
+_SETTINGS = 10.0  # seconds for the program to print its settings, which say how long a call may take
+
 
 class Base:
     """Asks the daemon of a place, or runs the program there."""
@@ -58,7 +60,7 @@ class Base:
         if place is None:
             document, program = None, find_program()
             if program:
-                document = await self._run(["settings", "--json"], deadline=time.monotonic() + 30)
+                document = await self._run(["settings", "--json"], deadline=time.monotonic() + _SETTINGS)
             place = place_from(document, self._given, program)
             if self._timeout is not None:
                 place = dataclasses.replace(place, timeout=self._timeout)

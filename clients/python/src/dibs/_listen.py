@@ -111,7 +111,9 @@ class Listening(Claims):
         wanted: dict[str, Any] = dict(options)
         if not wanted.keys() & {"ttl", "keep", "hold"}:
             wanted["hold"] = "fd"
-        for _ in range(_TRIES - 1):
+        tries = 0
+        while True:
+            tries += 1
             claim = await self.claim(name, **wanted)
             try:
                 return Listener(claim, open_sockets(claim, backlog))
@@ -119,11 +121,5 @@ class Listening(Claims):
                 if not claim.was_there:
                     await self.release(claim, force=True)
                 is_fixed = claim.was_there or wanted.keys() & {"port", "declare"}
-                if is_fixed or not isinstance(error, Taken):
+                if is_fixed or not isinstance(error, Taken) or tries == _TRIES:
                     raise
-        claim = await self.claim(name, **wanted)
-        try:
-            return Listener(claim, open_sockets(claim, backlog))
-        except BaseException:
-            await self.release(claim, force=True)
-            raise

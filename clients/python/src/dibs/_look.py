@@ -13,7 +13,7 @@ from ._claims import Claims, _settings
 from ._http import Lost, Stream
 from ._place import Place
 from ._read import read
-from .errors import Missed, NotFound, Unavailable
+from .errors import Missed, NotFound
 from .records import Claim, Event, Pool, Report
 
 _Claims = list[Claim]
@@ -66,22 +66,23 @@ class Look(Claims):
 
     async def explain(
         self,
-        port: int,
+        which: int | str,
         *,
-        proto: str = "tcp",
+        proto: str | None = None,
         address: str | None = None,
         pool: str | None = None,
         timeout: float | None = None,
     ) -> Report:
-        """Return why a port can or cannot be claimed, with what to do."""
+        """Return why a port, or that of a claim's name, can or cannot be claimed, with what to do."""
         place, deadline = await self._until(timeout)
-        options = {"proto": proto, "address": address, "pool": pool}
-        if place.socket is None:
+        if place.socket is None or (place.program and isinstance(which, str)):
+            options = {"proto": proto, "address": address, "pool": pool}
             words = [f"--{name}={value}" for name, value in options.items() if value is not None]
-            answer = await self._run(["explain", "--json", *words, str(port)], deadline=deadline, place=place)
-        else:
-            answer = await self._report(place, port, deadline, proto, {"address": address, "pool": pool})
-        return read(Report, answer)
+            words = ["explain", "--json", *words, "--", str(which)]
+            return read(Report, await self._run(words, deadline=deadline, place=place))
+        port = which if isinstance(which, int) else (await self.find(which, timeout=timeout)).port
+        query = {"address": address, "pool": pool}
+        return read(Report, await self._report(place, port, deadline, proto or "tcp", query))
 
     async def who(self, which: int | str, *, timeout: float | None = None) -> Report:
         """Return who claims a port, and who really has it. NotFound: nobody."""
@@ -152,8 +153,6 @@ class Look(Claims):
             try:
                 stream = await daemon.stream(f"/v1/events?since={since}", deadline)
             except Lost:
-                if time.monotonic() > deadline:
-                    raise Unavailable(f"daemon socket {place.socket}: no daemon answers") from None
                 await self._wait.pause(_POLL[0])
                 continue
             try:
