@@ -365,6 +365,21 @@ assert s.close() == 0
 END
 }
 
+@test "assert_mine is for this project's claims, not for a server of another one" {
+    start env -C "$T/other" "$DIBS" -q run -p srv -- "$PYTHON" "$DIBS_TEST_SUPPORT/listen.py" "{srv}" tcp 127.0.0.1 "$T/ready"
+    wait_until 10 test -f "$T/ready"
+    client <<'END'
+s = Session()
+port = s.give("assert_mine", name="srv", project="../other")["port"]
+for name in ("other/srv", "/other/srv", port):
+    text = s.fail("assert_mine", name=name)
+    assert "another project" in text and "list_ports" in text, text
+assert s.close() == 0
+END
+    dibs assert other/srv
+    refused 3 assert --own other/srv
+}
+
 # bats test_tags=unserved
 @test "a cancelled call is not answered and keeps nothing; neither does a server that is killed" { # it locks the ledger's file
     client <<'END'

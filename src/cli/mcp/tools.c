@@ -146,7 +146,7 @@ const struct mcp_tool mcp_tools[] = {
     { .name = "assert_mine",
       .title = "Is it my server?",
       .summary = "Fails unless this project's own server listens on the port of a name",
-      .command = WORDS("assert"),
+      .command = WORDS("assert", "--own"),
       .takes = FIELDS(NAME_FIELD),
       .gives = FIELDS(GIVES("port", MCP_NUMBER), { .name = "pid", .type = MCP_NUMBER }),
       .is_reader = true,
