@@ -380,6 +380,32 @@ END
     refused 3 assert --own other/srv
 }
 
+@test "a link that changes while a call is checked ends no claim of another project" {
+    (cd "$T/other" && dibs -q get web >/dev/null)
+    yes '# the check reads this before the command runs' | head -n 5000 >>dibs.yaml
+    client <<'END'
+import threading
+T, s = os.environ["T"], Session()
+is_over = threading.Event()
+def turn():
+    while not is_over.is_set():
+        for goal in ("project", "other"):
+            os.symlink(f"{T}/{goal}", f"{T}/new")
+            os.rename(f"{T}/new", f"{T}/link")
+os.symlink(f"{T}/project", f"{T}/link")
+turning = threading.Thread(target=turn)
+turning.start()
+try:
+    for _ in range(60):
+        s.call("release_port", all=True, project=f"{T}/link")
+finally:
+    is_over.set()
+    turning.join()
+assert [c["name"] for c in s.give("list_ports", project=f"{T}/other")["ports"]] == ["web/0/http"]
+assert s.close() == 0
+END
+}
+
 # bats test_tags=unserved
 @test "a cancelled call is not answered and keeps nothing; neither does a server that is killed" { # it locks the ledger's file
     client <<'END'

@@ -133,8 +133,13 @@ static dibs_status find_place(struct server *server, const struct mcp_call *call
     if (n < 0 || n >= PATH_MAX)
         return err_set(err, DIBS_INVALID, "the path of the project is too long");
     dibs_status s = mcp_place_find(server->cli, dir, place, err);
-    if (s || call->tool->is_reader || call->tool->only_adds || is_of_session(server, place))
+    if (s || call->tool->is_reader || call->tool->only_adds)
         return s;
+    /* The command runs where was checked: by then a link in the given path may lead to another project. */
+    if (is_of_session(server, place))
+        return !place->project.dir[0] || text_copy(dir, PATH_MAX, place->project.dir)
+                   ? DIBS_OK
+                   : err_set(err, DIBS_INVALID, "the path of the project is too long");
     return err_set(err, DIBS_DENIED, "%s could end claims of another project, %.300s", call->tool->name,
                    place->project.dir[0] ? place->project.dir : place->project.group);
 }
