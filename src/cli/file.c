@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,10 @@ bool cli_write_all(int fd, const void *bytes, size_t n)
     for (size_t done = 0; done < n;) {
         ssize_t put = write(fd, (const char *) bytes + done, n - done);
 
+        if (put < 0 && errno == EAGAIN) { /* another process made the pipe non-blocking */
+            (void) poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, -1);
+            continue;
+        }
         if (put == 0 || (put < 0 && errno != EINTR))
             return false;
         done += put > 0 ? (size_t) put : 0;

@@ -406,6 +406,30 @@ assert s.close() == 0
 END
 }
 
+@test "pipes that do not block: nothing is lost, and the session goes on" {
+    client <<'END'
+import fcntl
+hears, tells = os.pipe()
+reads, writes = os.pipe()
+for end in (hears, writes):
+    os.set_blocking(end, False)
+fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, 4096)
+server = subprocess.Popen([os.environ["DIBS"], "mcp"], stdin=hears, stdout=writes, stderr=subprocess.PIPE)
+os.close(hears)
+os.close(writes)
+def send(n, method, **params):
+    os.write(tells, json.dumps({"jsonrpc": "2.0", "id": n, "method": method, "params": params}).encode() + b"\n")
+send(0, "initialize", protocolVersion=NEWEST)
+for n in range(1, 20):
+    send(n, "tools/list")
+select.select([server.stderr], [], [], 0.3)  # time for the server to fill the pipe
+os.close(tells)
+with open(reads) as answers:
+    assert [json.loads(line)["id"] for line in answers] == list(range(20))
+assert server.wait(TIME) == 0 and not server.stderr.read()
+END
+}
+
 # bats test_tags=unserved
 @test "a cancelled call is not answered and keeps nothing; neither does a server that is killed" { # it locks the ledger's file
     client <<'END'

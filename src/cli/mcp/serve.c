@@ -70,7 +70,7 @@ static void read_input(struct server *server)
 
     if (n > 0)
         feed(server, piece, (size_t) n);
-    else if (n == 0 || errno != EINTR)
+    else if (n == 0 || (errno != EINTR && errno != EAGAIN))
         server->is_input_over = true;
     if (server->is_input_over && server->rest.n > 0) /* the last line has no newline */
         feed(server, "\n", 1);
