@@ -67,6 +67,8 @@ const jsonr_value *jsonr_array_at(const jsonr_value *array, size_t i);
 /* Return false, and leave *out alone, when the value is absent or of another type. */
 bool jsonr_as_string(const jsonr_value *v, const char **out);
 bool jsonr_as_int(const jsonr_value *v, int64_t *out);
+/* The same, and for 8080.0, which is an integer for JSON Schema. */
+bool jsonr_as_whole(const jsonr_value *v, int64_t *out);
 bool jsonr_as_bool(const jsonr_value *v, bool *out);
 /* The same for a member of an object. */
 bool jsonr_get_string(const jsonr_value *object, const char *key, const char **out);

@@ -117,6 +117,19 @@ bool jsonr_as_int(const jsonr_value *v, int64_t *out)
     return true;
 }
 
+bool jsonr_as_whole(const jsonr_value *v, int64_t *out)
+{
+    static const double max = 9007199254740992.0; /* 2^53: above, doubles skip numbers */
+    double number = json_real_value(v);           /* 0 for another type */
+
+    if (!json_is_real(v))
+        return jsonr_as_int(v, out);
+    if (number < -max || number > max || number != (double) (int64_t) number)
+        return false;
+    *out = (int64_t) number;
+    return true;
+}
+
 bool jsonr_as_bool(const jsonr_value *v, bool *out)
 {
     if (!json_is_boolean(v))

@@ -200,6 +200,14 @@ for arguments in ({}, {"name": 1.5}, {"name": ["x"]}, {"name": "x", "prefer": "y
                   {"name": "x", "project": {}}, [], "x"):
     assert s.refuse("tools/call", {"name": "get_port", "arguments": arguments}) == -32602, arguments
 assert s.refuse("ping", [1]) == -32602
+# As some clients write them: absent members are null, and 13649.0 is an integer for JSON Schema.
+s.send({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": None})
+assert s.hear()["result"] == {}
+assert s.request("tools/list", {"cursor": None})["result"]["tools"]
+assert s.request("tools/call", {"name": "list_ports", "arguments": None})["result"]["structuredContent"] == {"ports": []}
+assert s.give("who_uses_port", port=13649.0)["port"] == 13649
+for number in (13649.5, 1e300):
+    assert s.refuse("tools/call", {"name": "who_uses_port", "arguments": {"port": number}}) == -32602
 s.send(b"nonsense", b"[", b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}', b'"text"')
 assert [s.hear()["error"]["code"] for _ in range(4)] == [-32700] * 4
 s.send({}, {"jsonrpc": "1.0", "id": 1, "method": "ping"}, {"jsonrpc": "2.0", "id": None, "method": "ping"},

@@ -92,6 +92,9 @@ struct mcp_call {
     bool is_cancelled;
     struct mcp_batch *batch;
 };
+/* Return a member of an object; NULL: it is absent, or null, as clients and models write what they do not
+ * give. */
+const jsonr_value *mcp_given(const jsonr_value *object, const char *key);
 /* Read the arguments of a tool into call->words. INVALID names the argument. */
 dibs_status mcp_arguments_read(const jsonr_value *arguments, struct mcp_call *call, dibs_err *err);
 void mcp_call_free(struct mcp_call *call);

@@ -171,7 +171,7 @@ static void list_tools(struct request *r)
 {
     struct reply reply;
 
-    if (jsonr_get(r->params, "cursor")) {
+    if (mcp_given(r->params, "cursor")) {
         refuse(r, BAD_PARAMS, "tools/list has one page: leave out cursor");
         return;
     }
@@ -240,7 +240,7 @@ static void call_tool(struct request *r)
     static const struct mcp_outcome by_number = {
         .failure = "a port number may be another project's. Next: call list_ports and give the name"
     };
-    const jsonr_value *arguments = jsonr_get(r->params, "arguments");
+    const jsonr_value *arguments = mcp_given(r->params, "arguments");
     const char *name = NULL;
     struct suggest best = { .wanted = "" };
     char hint[SUGGEST_HINT_MAX];
@@ -395,7 +395,7 @@ static void answered(struct mcp *m, const jsonr_value *message)
 
 static void take_one(struct mcp *m, struct mcp_batch *batch, const jsonr_value *message)
 {
-    struct request r = { .m = m, .batch = batch, .params = jsonr_get(message, "params") };
+    struct request r = { .m = m, .batch = batch, .params = mcp_given(message, "params") };
     const jsonr_value *id = jsonr_get(message, "id");
     const char *method = NULL;
     const char *version = "";

@@ -261,7 +261,7 @@ static const char *value_text(const struct mcp_field *field, const jsonr_value *
 
     if (field->type == MCP_FLAG)
         return NULL;
-    if (jsonr_as_int(value, &number)) {
+    if (jsonr_as_whole(value, &number)) {
         (void) snprintf(digits, 24, "%" PRId64, number);
         return digits;
     }
@@ -316,8 +316,7 @@ static dibs_status check_names(const jsonr_value *arguments, const struct mcp_to
                    : DIBS_OK;
 }
 
-/* Return an argument; NULL: it is absent, or null, as models write what they do not give. */
-static const jsonr_value *given(const jsonr_value *arguments, const struct mcp_field *field)
+const jsonr_value *mcp_given(const jsonr_value *object, const char *key)
 {
     const jsonr_value *value = jsonr_get(arguments, field->name);
 
@@ -327,7 +326,7 @@ static const jsonr_value *given(const jsonr_value *arguments, const struct mcp_f
 dibs_status mcp_arguments_read(const jsonr_value *arguments, struct mcp_call *call, dibs_err *err)
 {
     const struct mcp_tool *tool = call->tool;
-    const jsonr_value *project = given(arguments, &project_field);
+    const jsonr_value *project = mcp_given(arguments, project_field.name);
     const struct mcp_field *last = NULL;
     dibs_status s = check_names(arguments, tool, err);
 
@@ -335,7 +334,7 @@ dibs_status mcp_arguments_read(const jsonr_value *arguments, struct mcp_call *ca
         if (!add_word(call, "", *word))
             s = err_set(err, DIBS_FAILURE, "out of memory");
     for (const struct mcp_field *field = tool->takes; field->name && !s; field++) {
-        const jsonr_value *value = given(arguments, field);
+        const jsonr_value *value = mcp_given(arguments, field->name);
 
         if (!value && field->is_required)
             s = err_set(err, DIBS_INVALID, "%s needs '%s'", tool->name, field->name);
@@ -345,6 +344,6 @@ dibs_status mcp_arguments_read(const jsonr_value *arguments, struct mcp_call *ca
             s = read_argument(field, value, call, err);
     }
     if (!s && last)
-        s = read_argument(last, given(arguments, last), call, err);
+        s = read_argument(last, mcp_given(arguments, last->name), call, err);
     return s || !project ? s : read_argument(&project_field, project, call, err);
 }
