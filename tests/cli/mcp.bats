@@ -131,9 +131,11 @@ assert s.give("who_uses_port", port=13600) == s.give("who_uses_port", port="1360
 assert s.give("who_uses_port", port=13649) == {"port": 13649, "claims": [], "processes": []}
 why = s.give("explain_port", port="own")
 assert why["port"] == 13600 and why["verdict"] == "cannot be claimed" and "project/own" in why["reasons"][0]["why"]
+assert why["reasons"][0]["next"] == "it is this project's own: listen there"
 assert s.give("explain_port", port=13649)["reasons"][0]["next"]
 assert s.give("release_port", name="shard") == {"released": 2}
-assert s.give("release_port", name="shard") == {"released": 0}
+nothing = s.give("release_port", name="shard")
+assert nothing["released"] == 0 and "list_ports" in nothing["next"], nothing
 assert s.give("release_port", name=None, all=True) == {"released": 6}
 assert s.give("list_ports") == {"ports": []}
 assert s.close() == 0
@@ -151,7 +153,8 @@ assert mine["port"] == int(dibs("get", "srv")) and mine["pid"] > 0 and mine["com
 users = s.give("who_uses_port", port="srv")
 assert [(p["pid"], p["relation"]) for p in users["processes"]] == [(mine["pid"], "holder")], users
 assert users["claims"][0]["holder"] == "process" and users["claims"][0]["pid"] > 0, users
-assert "list_ports" in s.fail("assert_mine", name="no-such")
+text = s.fail("assert_mine", name="api")
+assert "get_port or up first" in text and "list_ports" in text, text
 port = s.give("get_port", name="api")["port"]
 assert f"no process listens on port {port}. " in s.fail("assert_mine", name="api")
 import socket
@@ -159,7 +162,7 @@ server = socket.create_server(("127.0.0.1", port))  # of a process that works in
 assert s.give("assert_mine", name="api") == {"port": port, "pid": os.getpid(), "command": server and mine["command"]}
 os.chdir("/")  # and now elsewhere
 text = s.fail("assert_mine", name="api")
-assert f"pid {os.getpid()}" in text and "who_uses_port" in text, text
+assert f"pid {os.getpid()}" in text and "who_uses_port" in text and "start your server" not in text, text
 assert "up" not in s.give("up") and "--move" in s.give("up")["warning"]
 moved = s.give("up", move=True)["ports"]["api/0/http"]
 assert moved != port and s.give("who_uses_port", port=port)["processes"][0]["relation"] == "unclaimed"
@@ -171,14 +174,18 @@ END
     client <<'END'
 s = Session()
 assert "create: true" in s.fail("get_port", name="db")
+assert "call up" in s.fail("get_port", name="db") and "dibs.yaml has" in s.fail("role_env", role="db")
 assert s.give("get_port", name="db", create=True)["port"]
 taken = s.give("claim_port", name="a", port=13610)
 text = s.fail("claim_port", name="b", port=13610)
 assert "13610" in text and "project/a" in text and "who_uses_port" in text and "release" not in text, text
 assert "call again" in s.fail("claim_port", name="b", port=70000)
-assert "call again" in s.fail("release_port") and "call again" in s.fail("release_port", name="a", all=True)
+assert "all: true" in s.fail("release_port") and "all: true" in s.fail("release_port", name="a", all=True)
 assert "list_ports" in s.fail("who_uses_port", port="no-such")
 assert "directory that exists" in s.fail("list_ports", project="/no/such")
+open("dibs.yaml", "a").write("  fixed: { ports: [{ name: http, port: 13610 }] }\n")
+text = s.fail("up")  # the claim could have been another project's
+assert "13610" in text and "only this project's own" in text, text
 nowhere = Session(cwd="/")
 assert "dibs init" in nowhere.fail("up") and "dibs init" in nowhere.fail("role_env", role="web")
 broken = Session("--ledger", "sqlite:/dev/null/x", "--socket", "none")
@@ -290,12 +297,12 @@ for arguments in ({"name": "mine"}, {"all": True}):
     assert "another project" in s.fail("release_port", project="../other", **arguments)
 assert "another project" in s.fail("up", project=other)
 for name in ("mine", "--all-mine"):
-    assert s.give("release_port", name=name) == {"released": 0}
-assert s.give("release_port", all=True) == {"released": 0}
+    assert s.give("release_port", name=name)["released"] == 0
+assert s.give("release_port", all=True)["released"] == 0
 assert dibs("ls", "--all", "--json") == before
 # Looking there, and asking for a port there, is permitted.
 assert s.give("get_port", name="mine", project=other) == {"port": 13620}
-assert {c["name"] for c in s.give("list_ports", project="../other")["ports"]} >= {"mine", "web/0/http"}
+assert {c.get("name") for c in s.give("list_ports", project="../other")["ports"]} >= {"mine", "web/0/http"}
 assert s.close() == 0
 # A session of both projects may.
 s = Session("--project", os.getcwd(), "--project", other)
@@ -386,6 +393,23 @@ assert s.close() == 0
 END
     dibs assert other/srv
     refused 3 assert --own other/srv
+}
+
+@test "every name of list_ports is one that release_port takes, also without a project; unnamed claims have none" {
+    port=$(dibs -q claim)
+    export port
+    client <<'END'
+s = Session()
+assert list(s.give("claim_port", name="/shared", keep=True)["ports"]) == ["/shared"]
+s.give("up")
+listed = s.give("list_ports")["ports"]
+assert [c["port"] for c in listed if "name" not in c] == [int(os.environ["port"])], listed
+names = [c["name"] for c in listed if "name" in c]
+assert "/shared" in names and "web/1/http" in names, names
+for name in names:
+    assert s.give("release_port", name=name) == {"released": 1}, name
+assert s.close() == 0
+END
 }
 
 @test "a link that changes while a call is checked ends no claim of another project" {

@@ -10,20 +10,24 @@
 #include "base/banned.h"
 
 static const struct mcp_advice common_advice[] = {
-    { DIBS_INVALID, "correct that and call again" },
-    { DIBS_TAKEN, "take another port or name, or call who_uses_port" },
-    { DIBS_EXHAUSTED,
-      "release_port what is not needed, or ask the user to run `dibs reap` or enlarge the pool" },
-    { DIBS_NOT_FOUND, "call list_ports for the names here" },
-    { DIBS_UNAVAILABLE, "call again; if it stays so, ask the user to run `dibs doctor`" },
-    { DIBS_DENIED, "ask the user: this server has only the rights of its caller" },
-    { DIBS_FAILURE, "call again; if it stays so, ask the user to run `dibs doctor`" },
+    { .code = DIBS_INVALID, .text = "correct that and call again" },
+    { .code = DIBS_TAKEN, .text = "take another port or name, or call who_uses_port" },
+    { .code = DIBS_EXHAUSTED,
+      .text = "release_port what is not needed, or ask the user to run `dibs reap` or enlarge the pool" },
+    { .code = DIBS_NOT_FOUND, .text = "call list_ports for the names here" },
+    { .code = DIBS_UNAVAILABLE, .text = "call again; if it stays so, ask the user to run `dibs doctor`" },
+    { .code = DIBS_DENIED, .text = "ask the user: this server has only the rights of its caller" },
+    { .code = DIBS_FAILURE, .text = "call again; if it stays so, ask the user to run `dibs doctor`" },
 };
 
-static const char *advice_for(const struct mcp_tool *tool, int code)
+static const char *advice_for(const struct mcp_tool *tool, const struct mcp_outcome *outcome,
+                              bool has_blocker)
 {
+    int code = outcome->code;
+
     for (const struct mcp_advice *a = tool->advice; a && a->code != DIBS_OK; a++)
-        if ((int) a->code == code)
+        if ((int) a->code == code && (has_blocker || !a->needs_blocker) &&
+            (outcome->place.has_manifest || !a->needs_manifest))
             return a->text;
     for (size_t i = 0; i < sizeof common_advice / sizeof *common_advice; i++)
         if ((int) common_advice[i].code == code)
@@ -111,6 +115,7 @@ static void write_success(struct jsonw *w, enum mcp_version version, const struc
 
 struct failure {
     char text[DIBS_ERR_MSG_MAX];
+    bool has_blocker;
 };
 
 /* Take the message of a failed command. One that names another claim or process goes on with advice for
@@ -124,7 +129,8 @@ static void read_failure(void *ctx, const char *line, size_t n)
         return;
     (void) text_copy(failure->text, sizeof failure->text, jsonr_text_at(jsonr_root(doc), "error.message"));
     char *advice = strstr(failure->text, "; ");
-    if (advice && jsonr_at(jsonr_root(doc), "error.blocker"))
+    failure->has_blocker = jsonr_at(jsonr_root(doc), "error.blocker");
+    if (advice && failure->has_blocker)
         *advice = '\0';
 }
 
@@ -133,7 +139,7 @@ void mcp_answer_write(struct jsonw *w, enum mcp_version version, const struct mc
 {
     AUTO(jsonr_free_auto) jsonr_doc *doc = NULL;
     char text[2 * DIBS_ERR_MSG_MAX];
-    struct failure failure = { "" };
+    struct failure failure = { .text = "" };
     dibs_err err = { 0 };
 
     if (outcome->failure) {
@@ -156,6 +162,7 @@ void mcp_answer_write(struct jsonw *w, enum mcp_version version, const struct mc
     if (!failure.text[0])
         (void) snprintf(failure.text, sizeof failure.text, "dibs %s ended with code %d%s%.200s",
                         call->tool->command[0], outcome->code, err.msg[0] ? ": " : "", err.msg);
-    (void) snprintf(text, sizeof text, "%s. Next: %s", failure.text, advice_for(call->tool, outcome->code));
+    (void) snprintf(text, sizeof text, "%s. Next: %s", failure.text,
+                    advice_for(call->tool, outcome, failure.has_blocker));
     write_failure(w, text);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The fields of each tool's answer, out of what its command printed. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -35,7 +36,10 @@ static bool is_here(const struct mcp_place *place, const jsonr_value *claim)
     return place->project.dir[0] && strcmp(jsonr_text_at(claim, "project"), place->project.dir) == 0;
 }
 
-/* Write the name of a claim as every tool takes it: without the group if it is this project's. */
+enum { SHORT_NAME_SIZE = DIBS_NAME_MAX + 2 }; /* with a slash */
+
+/* Write the name of a claim as every tool takes it: without the group if it is this project's, "/NAME" if it
+ * is no project's. */
 static const char *name_of(const struct mcp_place *place, const jsonr_value *claim, char *out, size_t size)
 {
     const char *name = jsonr_text_at(claim, "name");
@@ -43,6 +47,10 @@ static const char *name_of(const struct mcp_place *place, const jsonr_value *cla
 
     if (is_here(place, claim) && place->has_manifest)
         return cli_short_name(name, out, size);
+    if (name[0] && place->project.dir[0] && !jsonr_text_at(claim, "project")[0]) {
+        (void) snprintf(out, size, "/%s", name);
+        return out;
+    }
     (void) text_copy(out, size, is_here(place, claim) && slash ? slash + 1 : name);
     return out;
 }
@@ -57,7 +65,7 @@ void mcp_write_port(struct jsonw *w, const struct mcp_place *place, const jsonr_
 static void write_ports(struct jsonw *w, const struct mcp_place *place, const jsonr_value *claims,
                         bool (*is_shown)(const jsonr_value *claim))
 {
-    char name[DIBS_NAME_MAX + 1];
+    char name[SHORT_NAME_SIZE];
 
     jsonw_key_object(w, "ports");
     for (size_t i = 0; i < jsonr_array_size(claims); i++) {
@@ -81,6 +89,8 @@ void mcp_write_released(struct jsonw *w, const struct mcp_place *place, const js
 {
     (void) place;
     copy_number(w, answer, "released");
+    if (number_at(answer, "released") == 0)
+        jsonw_key_string(w, "next", "no such claim here: list_ports has the names");
 }
 
 /* End a list of which only the first entries were written. */
@@ -93,7 +103,7 @@ static void end_list(struct jsonw *w, size_t n)
 
 void mcp_write_listed(struct jsonw *w, const struct mcp_place *place, const jsonr_value *answer)
 {
-    char name[DIBS_NAME_MAX + 1];
+    char name[SHORT_NAME_SIZE];
     size_t n = jsonr_array_size(answer);
 
     jsonw_key_array(w, "ports");
@@ -101,7 +111,8 @@ void mcp_write_listed(struct jsonw *w, const struct mcp_place *place, const json
         const jsonr_value *claim = jsonr_array_at(answer, i);
 
         jsonw_object(w);
-        jsonw_key_string(w, "name", name_of(place, claim, name, sizeof name));
+        if (name_of(place, claim, name, sizeof name)[0])
+            jsonw_key_string(w, "name", name);
         copy_number(w, claim, "port");
         copy_text(w, claim, "state");
         copy_text(w, claim, "holder");
@@ -175,11 +186,26 @@ void mcp_write_users(struct jsonw *w, const struct mcp_place *place, const jsonr
         jsonw_key_string(w, "nat", jsonr_text_at(jsonr_array_at(rules, 0), "text"));
 }
 
+/* Is this reason a claim of the project itself? Then its advice is about others. */
+static bool is_own_claim(const struct mcp_place *place, const jsonr_value *answer, const jsonr_value *reason)
+{
+    const jsonr_value *claims = jsonr_get(answer, "claims");
+    char quoted[DIBS_NAME_MAX + 3];
+    bool is_own = false;
+
+    for (size_t i = 0; i < jsonr_array_size(claims) && !is_own; i++) {
+        const jsonr_value *claim = jsonr_array_at(claims, i);
+
+        (void) snprintf(quoted, sizeof quoted, "'%s'", jsonr_text_at(claim, "name"));
+        is_own = is_here(place, claim) && strstr(jsonr_text_at(reason, "text"), quoted);
+    }
+    return is_own && strcmp(jsonr_text_at(reason, "kind"), "claimed") == 0;
+}
+
 void mcp_write_reasons(struct jsonw *w, const struct mcp_place *place, const jsonr_value *answer)
 {
     const jsonr_value *reasons = jsonr_get(answer, "reasons");
 
-    (void) place;
     copy_number(w, answer, "port");
     copy_text(w, answer, "verdict");
     jsonw_key_array(w, "reasons");
@@ -188,7 +214,9 @@ void mcp_write_reasons(struct jsonw *w, const struct mcp_place *place, const jso
 
         jsonw_object(w);
         jsonw_key_string(w, "why", jsonr_text_at(reason, "text"));
-        if (jsonr_text_at(reason, "advice")[0])
+        if (is_own_claim(place, answer, reason))
+            jsonw_key_string(w, "next", "it is this project's own: listen there");
+        else if (jsonr_text_at(reason, "advice")[0])
             jsonw_key_string(w, "next", jsonr_text_at(reason, "advice"));
         jsonw_end_object(w);
     }

@@ -44,10 +44,12 @@ struct mcp_field {
     const char *option; /* of the command, "--prefer"; NULL: the word after the options */
 };
 
-/* What to do after a failure. */
+/* What to do after a failure; the first that fits is given. */
 struct mcp_advice {
     dibs_status code; /* OK ends the list */
     const char *text;
+    bool needs_manifest; /* for a project that has one */
+    bool needs_blocker;  /* when a claim or process is in the way */
 };
 
 struct mcp_tool {

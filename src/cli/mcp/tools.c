@@ -39,22 +39,35 @@
 static const struct mcp_field project_field = { .name = "project", .type = MCP_TEXT };
 
 static const struct mcp_advice get_advice[] = {
-    { DIBS_NOT_FOUND,
-      "call list_ports for the names here, or get_port with create: true for a name of your own" },
-    { DIBS_OK, NULL },
+    { .code = DIBS_NOT_FOUND,
+      .text = "call up, whose answer has the names of dibs.yaml; create: true makes a name that no role uses",
+      .needs_manifest = true },
+    { .code = DIBS_NOT_FOUND,
+      .text = "call list_ports for the names here, or get_port with create: true for a name of your own" },
+    { 0 },
 };
 static const struct mcp_advice release_advice[] = {
-    { DIBS_TAKEN, "leave it: this server ends claims of the session's project alone" },
-    { DIBS_OK, NULL },
+    { .code = DIBS_INVALID, .text = "give a name as list_ports has it, or all: true" },
+    { .code = DIBS_TAKEN, .text = "leave it: this server ends claims of the session's project alone" },
+    { 0 },
 };
 static const struct mcp_advice manifest_advice[] = {
-    { DIBS_NOT_FOUND, "write a dibs.yaml (`dibs init` makes one), or call get_port with a name" },
-    { DIBS_TAKEN, "end the process that is named, or call who_uses_port" },
-    { DIBS_OK, NULL },
+    { .code = DIBS_NOT_FOUND, .text = "give what dibs.yaml has, or add it there", .needs_manifest = true },
+    { .code = DIBS_NOT_FOUND,
+      .text = "write a dibs.yaml (`dibs init` makes one), or call get_port with a name" },
+    { .code = DIBS_TAKEN,
+      .text = "end only this project's own, which who_uses_port says, or change dibs.yaml" },
+    { 0 },
 };
 static const struct mcp_advice assert_advice[] = {
-    { DIBS_TAKEN, "start your server (`dibs run -p NAME -- COMMAND --port {NAME}`), or call who_uses_port" },
-    { DIBS_OK, NULL },
+    { .code = DIBS_NOT_FOUND, .text = "call get_port or up first; list_ports has the names here" },
+    { .code = DIBS_TAKEN,
+      .text = "do not use it: who_uses_port says whose it is; give a name of list_ports, or let up "
+              "with move: true choose another port",
+      .needs_blocker = true },
+    { .code = DIBS_TAKEN,
+      .text = "start your server (`dibs run -p NAME -- COMMAND --port {NAME}`), or call who_uses_port" },
+    { 0 },
 };
 
 const struct mcp_tool mcp_tools[] = {
@@ -318,7 +331,7 @@ static dibs_status check_names(const jsonr_value *arguments, const struct mcp_to
 
 const jsonr_value *mcp_given(const jsonr_value *object, const char *key)
 {
-    const jsonr_value *value = jsonr_get(arguments, field->name);
+    const jsonr_value *value = jsonr_get(object, key);
 
     return jsonr_is_null(value) ? NULL : value;
 }
