@@ -724,8 +724,9 @@ def case_quota(world):
     def post(name, ns, config=PORTS):
         return world.call("POST", world.path("Pod", ns), pod(name, config))
 
+    # More than the quarter of the pool that it has until the controller has brought its quota.
     until("its quota counts", lambda: post("big", "greedy", {"allocations": [
-        {"name": "http", "env": "PORT", "count": 4}]})[1].get("message", "").find("is 3 ports: it has 0") > 0)
+        {"name": "http", "env": "PORT", "count": 11}]})[1].get("message", "").find("is 3 ports: it has 0") > 0)
     # Names that exist: each pod is admitted, gets a port, and is refused by the API server itself.
     world.create(pod("one"), "greedy")
     codes = [post("one", "greedy")[0] for _ in range(6)]
