@@ -86,7 +86,8 @@ static dibs_status find(struct core *core, const struct call *call, const dibs_w
         dibs_status s = dibs_name_check(which->name, err);
 
         if (s == DIBS_OK)
-            s = core_name(core, call, which->name, which->project, name, err);
+            s = core_name(&(struct core_names){ .core = core, .call = call }, which->name, which->project,
+                          name, err);
         return s == DIBS_OK ? ledger_find_name(core->ledger, call, name, out, NULL, err) : s;
     }
     if (which->port)

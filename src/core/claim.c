@@ -148,17 +148,17 @@ static dibs_status find_source(struct attempt *a, size_t i, dibs_err *err)
 }
 
 /* Look up a name before any probe: its full name, its last port, and whether its holder is alive. */
-static dibs_status look_up_name(struct attempt *a, const struct call *call, size_t i, dibs_err *err)
+static dibs_status look_up_name(struct attempt *a, struct core_names *names, size_t i, dibs_err *err)
 {
     struct ledger_want *want = &a->wants[i];
     char *name = want->claim.name;
     dibs_claim claim;
     const dibs_request *r = a->asks[i].request;
-    dibs_status s = core_name(a->core, call, r->name, r->project, name, err);
+    dibs_status s = core_name(names, r->name, r->project, name, err);
 
     if (s != DIBS_OK)
         return s;
-    s = ledger_find_name(a->core->ledger, call, name, &claim, &want->remembered, err);
+    s = ledger_find_name(a->core->ledger, names->call, name, &claim, &want->remembered, err);
     a->asks[i].has_claim = s == DIBS_OK && !attempt_has(a->freed, claim.port);
     if (s == DIBS_NOT_FOUND)
         return DIBS_OK;
@@ -268,6 +268,7 @@ dibs_status attempt_look_up_names(struct attempt *a, dibs_err *err)
 {
     struct ledger *ledger = a->core->ledger;
     struct call look = a->call;
+    struct core_names names = { .core = a->core, .call = &look };
     dibs_status s = DIBS_OK;
 
     if (a->batch->n > 1 && look.tx)
@@ -276,7 +277,7 @@ dibs_status attempt_look_up_names(struct attempt *a, dibs_err *err)
         return DIBS_UNAVAILABLE;
     for (size_t i = 0; i < a->batch->n && s == DIBS_OK; i++)
         if (a->wants[i].claim.name[0])
-            s = look_up_name(a, &look, i, err);
+            s = look_up_name(a, &names, i, err);
     if (!a->call.tx)
         ledger_rollback(look.tx);
     return s;

@@ -192,9 +192,18 @@ dibs_status core_claim_on_hosts(struct core *core, const struct call *call, cons
 /* End the caller's claims of that name on those hosts, all or none. TAKEN: one of them has a holder. */
 dibs_status core_release_on_hosts(struct core *core, const struct call *call, const dibs_which *which,
                                   const struct core_hosts *hosts, size_t *n, dibs_err *err);
+/* A search for names. One that serves several calls of core_name() needs a transaction, because it remembers
+ * the group that it has found last. */
+struct core_names {
+    struct core *core;
+    const struct call *call;
+    /* Private. */
+    const char *project; /* of the remembered group, borrowed; NULL: none is remembered */
+    char asked[DIBS_NAME_PART_MAX + 1], group[DIBS_NAME_PART_MAX + 1];
+};
 /* Find the full name of a project's request: in the group that the directory already has, whatever its branch
  * was then; else the requested name, or "shop~1a2b3c/web" when "shop" belongs to another directory. */
-dibs_status core_name(struct core *core, const struct call *call, const char *name, const char *project,
+dibs_status core_name(struct core_names *in, const char *name, const char *project,
                       char out[DIBS_NAME_MAX + 1], dibs_err *err);
 /* Fill the holder part of a claim. */
 dibs_status core_holder(struct core *core, const struct call *call, const dibs_heir *heir, dibs_claim *out,

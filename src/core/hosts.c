@@ -328,7 +328,8 @@ dibs_status core_release_on_hosts(struct core *core, const struct call *call, co
         s = open_hosts(core, call, hosts, &o, err);
     if (s != DIBS_OK || !o)
         return s;
-    s = core_name(core, call, which->name, which->project, o->want.claim.name, err);
+    s = core_name(&(struct core_names){ .core = core, .call = call }, which->name, which->project,
+                  o->want.claim.name, err);
     if (s == DIBS_OK)
         s = repeat(o, end_all, err);
     if (s == DIBS_OK && n)

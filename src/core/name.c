@@ -16,13 +16,8 @@
 
 enum { SUFFIX_BYTES = 7 }; /* '~' and six hex digits */
 
-struct lookup {
-    struct ledger *ledger;
-    const struct call *call;
-};
-
 /* Find the first name that begins with `stem` and `next` ('\0': the stem itself); project NULL: any. */
-static dibs_status find_first(const struct lookup *in, const char *stem, char next, const char *project,
+static dibs_status find_first(const struct core_names *in, const char *stem, char next, const char *project,
                               char out[DIBS_NAME_MAX + 1], dibs_err *err)
 {
     char from[DIBS_NAME_MAX + 2];
@@ -31,7 +26,7 @@ static dibs_status find_first(const struct lookup *in, const char *stem, char ne
 
     (void) snprintf(from, sizeof from, "%s%c", stem, next);
     (void) snprintf(to, sizeof to, "%s%c", stem, next + 1);
-    return ledger_first_name(in->ledger, in->call, &among, out, err);
+    return ledger_first_name(in->core->ledger, in->call, &among, out, err);
 }
 
 /* Append the hash of the project: "shop" -> "shop~1a2b3c". Cut a long group between characters. */
@@ -48,8 +43,8 @@ static void add_suffix(char group[DIBS_NAME_PART_MAX + 1], const char *project)
 }
 
 /* Find the group that the project already has: this one, or this one of another branch. */
-static dibs_status own_group(const struct lookup *in, const char *project, char group[DIBS_NAME_PART_MAX + 1],
-                             dibs_err *err)
+static dibs_status own_group(const struct core_names *in, const char *project,
+                             char group[DIBS_NAME_PART_MAX + 1], dibs_err *err)
 {
     static const char next[] = { '/', '@', '~' };
     char stem[DIBS_NAME_PART_MAX + 1];
@@ -68,7 +63,7 @@ static dibs_status own_group(const struct lookup *in, const char *project, char 
 }
 
 /* Return NOT_FOUND when no other project has that name. */
-static dibs_status is_taken(const struct lookup *in, const char *name, const char *project, dibs_err *err)
+static dibs_status is_taken(const struct core_names *in, const char *name, const char *project, dibs_err *err)
 {
     char found[DIBS_NAME_MAX + 1];
     dibs_status s = find_first(in, name, '\0', project, found, NULL);
@@ -88,38 +83,56 @@ static dibs_status join(const char *group, const char *rest, char out[DIBS_NAME_
                : err_set(err, DIBS_INVALID, "name '%s' has more than %d bytes", name, DIBS_NAME_MAX);
 }
 
-dibs_status core_name(struct core *core, const struct call *call, const char *name, const char *project,
+/* Find the group in which the project gets new names: its own, else the requested one, else that with a
+ * suffix. Without names of its own the search reads all names of another project's group: a batch searches
+ * once. */
+static dibs_status find_group(struct core_names *in, const char *project, char group[DIBS_NAME_PART_MAX + 1],
+                              dibs_err *err)
+{
+    char found[DIBS_NAME_MAX + 1];
+
+    if (in->project && strcmp(in->project, project) == 0 && strcmp(in->asked, group) == 0) {
+        (void) text_copy(group, DIBS_NAME_PART_MAX + 1, in->group);
+        return DIBS_OK;
+    }
+    (void) text_copy(in->asked, sizeof in->asked, group);
+    dibs_status s = own_group(in, project, group, err);
+    if (s == DIBS_NOT_FOUND && find_first(in, group, '/', NULL, found, NULL) == DIBS_OK) {
+        s = own_group(in, project, group, err); /* the name found may be our own project's first */
+        if (s == DIBS_NOT_FOUND)
+            add_suffix(group, project);
+    }
+    if (s != DIBS_OK && s != DIBS_NOT_FOUND)
+        return s;
+    (void) text_copy(in->group, sizeof in->group, group);
+    in->project = project;
+    return DIBS_OK;
+}
+
+dibs_status core_name(struct core_names *in, const char *name, const char *project,
                       char out[DIBS_NAME_MAX + 1], dibs_err *err)
 {
-    const struct lookup in = { core->ledger, call };
     char group[DIBS_NAME_PART_MAX + 1];
-    char found[DIBS_NAME_MAX + 1];
     const char *rest = name + strcspn(name, "/");
 
     if (!project || !project[0]) {
         (void) text_copy(out, DIBS_NAME_MAX + 1, name);
         return DIBS_OK;
     }
-    dibs_status s = find_first(&in, name, '\0', project, out, err);
+    dibs_status s = find_first(in, name, '\0', project, out, err);
     if (s != DIBS_NOT_FOUND)
         return s;
     (void) snprintf(group, sizeof group, "%.*s", (int) (rest - name), name);
-    s = own_group(&in, project, group, err);
-    if (s == DIBS_NOT_FOUND && find_first(&in, group, '/', NULL, found, NULL) == DIBS_OK) {
-        s = own_group(&in, project, group, err); /* the name found may be our own project's first */
-        if (s == DIBS_NOT_FOUND)
-            add_suffix(group, project);
-    }
-    if (s != DIBS_OK && s != DIBS_NOT_FOUND)
-        return s;
-    s = join(group, rest, out, err);
+    s = find_group(in, project, group, err);
     if (s == DIBS_OK)
-        s = is_taken(&in, out, project, err);
+        s = join(group, rest, out, err);
+    if (s == DIBS_OK)
+        s = is_taken(in, out, project, err);
     if (s == DIBS_OK && !strchr(group, '~')) { /* two directories may have started at once */
         add_suffix(group, project);
         s = join(group, rest, out, err);
         if (s == DIBS_OK)
-            s = is_taken(&in, out, project, err);
+            s = is_taken(in, out, project, err);
     }
     if (s == DIBS_OK)
         return err_set(err, DIBS_TAKEN, "name '%s' belongs to another directory; set a group", out);

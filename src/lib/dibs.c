@@ -494,7 +494,8 @@ dibs_status dibs_name_locate(dibs *handle, const char *name, const char *project
 
     NEED(handle, name && out, dibs_name_check(name, err), err);
     if (!handle->to->remote) {
-        dibs_status s = core_name(CORE(handle), name, project, local, err);
+        dibs_status s = core_name(&(struct core_names){ .core = handle->to->core, .call = CALL(handle) },
+                                  name, project, local, err);
 
         if (s == DIBS_OK)
             (void) text_copy(out, DIBS_NAME_MAX + 1, local);

@@ -486,7 +486,8 @@ static void name_while_another_comes(struct engine *e, const char *project, char
     late.n_missed = 0;
     ops.name_first = first_name_with_a_late_one;
     rows->ops = &ops;
-    dibs_status s = core_name(e->core, E_CALL(e, e->core), "shop/web", "/srv/shop", out, &e->err);
+    dibs_status s = core_name(&(struct core_names){ .core = e->core, .call = E_CALL(e, e->core) }, "shop/web",
+                              "/srv/shop", out, &e->err);
     rows->ops = late.ops;
     ASSERT_OK(s, &e->err);
     assert_in_range(late.n_missed, LAST_MISS, 2 * LAST_MISS + 1);
