@@ -246,10 +246,12 @@ static bool view_has(const struct view *view, uint16_t port)
     return view_word(view, port / 64u) >> port % 64u & 1;
 }
 
-/* Set *out to the ports in `view` that are not in `other` (NULL: all of `view`). */
-static void view_fill(const struct view *view, const struct view *other, struct portbits *out)
+/* Set *out, within the words of the pool's ports, to the ports in `view` that are not in `other` (NULL: all
+ * of `view`). The rest of *out stays as it is. */
+static void view_fill(const struct view *view, const struct view *other, const dibs_ranges *ranges,
+                      struct portbits *out)
 {
-    for (uint32_t i = 0; i < PORTBITS_WORDS; i++)
+    for (uint32_t i = ranges->item[0].first / 64u; i <= ranges->item[ranges->n - 1].last / 64u; i++)
         out->word[i] = view_word(view, i) & ~(other ? view_word(other, i) : 0);
 }
 
@@ -358,7 +360,7 @@ static void pick_all(const struct core *core, const struct candidate_choice *cho
             return;
         /* The oldest ports are the same for all hosts that share the pool: each host follows its own walk. */
         if (views->is_shared) {
-            view_fill(&views->free, &views->rested, &set);
+            view_fill(&views->free, &views->rested, &source->pool.ranges, &set);
             pick_along(w, &in_set, windows[i], pick);
         } else {
             pick_oldest(&core->index, views, source->kind.protos, windows[i], pick);
@@ -367,7 +369,7 @@ static void pick_all(const struct core *core, const struct candidate_choice *cho
     if (!source->kind.is_specific || pick->n == pick->max)
         return;
     const struct view all = { .in = &source->choosable, .without = { choice->skipped }, .n = 1 };
-    view_fill(&all, &views->free, &set);
+    view_fill(&all, &views->free, &source->pool.ranges, &set);
     for (size_t i = 0; i < n_windows && pick->n < pick->max; i++)
         pick_along(w, &in_set, windows[i], pick);
 }
@@ -476,14 +478,14 @@ size_t candidate_runs(struct core *core, const struct candidate_choice *choice, 
     const struct candidate_source *source = choice->source;
     struct pick pick = { .out = out, .max = max };
     struct candidate_views views;
-    struct candidate_sets sets;
+    struct candidate_sets sets = { 0 };
 
     views_from_index(core, choice, &views);
     if (run.is_free)
         views.free = views.rested =
             (struct view){ .in = &source->choosable, .without = { choice->skipped }, .n = 1 };
-    view_fill(&views.free, NULL, &sets.free);
-    view_fill(&views.rested, NULL, &sets.rested);
+    view_fill(&views.free, NULL, &source->pool.ranges, &sets.free);
+    view_fill(&views.rested, NULL, &source->pool.ranges, &sets.rested);
     pick_runs_of(core, source, &sets.rested, source->split, run, &pick);
     pick_runs_of(core, source, &sets.free, source->split, run, &pick);
     pick_runs_of(core, source, &sets.free, source->pool.ranges.item[0].first, run, &pick);
