@@ -122,7 +122,7 @@ void connection_add(struct http_server *server, int fd, const struct http_listen
     server->adding = r;
     /* libmicrohttpd owns the descriptor from here on, even on failure. */
     (void) MHD_add_connection(r->engine->daemon, fd, &unused, sizeof unused);
-    if (server->adding) { /* refused before it started */
+    if (server->adding == r) { /* refused before it started */
         server->adding = NULL;
         connection_end(r);
     }

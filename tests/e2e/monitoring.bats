@@ -74,6 +74,7 @@ else:
     assert_status 0
     run promtool test rules "$DIBS_TEST_SUPPORT/dibs.rules.test.yml"
     assert_status 0
+    # shellcheck disable=SC2016 # these are the page's own backticks
     diff <(sed -n 's/.*alert: //p' "$RULES" | sort) <(sed -n 's/^ *name: //p' "$DIBS_TEST_SUPPORT/dibs.rules.test.yml" | sort)
 }
 
@@ -84,6 +85,7 @@ else:
     run promtool check config "$T/prometheus.yml"
     assert_status 0
     assert_output_has "1 rule files found"
+    # shellcheck disable=SC2016 # these are the page's own backticks
     diff <(sed -n 's/.*alert: //p' "$RULES" | sort) <(grep -oE '`Dibs[A-Za-z]+`' "$page" | tr -d '`' | sort)
 }
 

@@ -67,7 +67,7 @@ static void an_owner_is_there_with_its_details_and_its_ancestors(void **state)
     uint16_t port = 0;
 
     (void) state;
-    AUTO(fd_auto) int fd = listening(&port);
+    int fd = listening(&port);
     pid_t child = child_fork(child_idle, NULL); /* it has the socket, too: the lowest pid counts */
     take(NULL, &table);
     const struct table_process *self = socket_table_process(&table, getpid());
@@ -85,6 +85,7 @@ static void an_owner_is_there_with_its_details_and_its_ancestors(void **state)
     for (size_t i = 1; i < table.n; i++)
         assert_true(table.sockets[i - 1].socket.port <= table.sockets[i].socket.port);
     child_end(child);
+    (void) close(fd);
     socket_table_done(&table);
 }
 
@@ -127,9 +128,10 @@ static void a_new_socket_on_an_old_port_has_its_own_owner(void **state)
     take(NULL, &first);
     assert_int_equal(owner(&first, port), child);
     child_end(child);
-    AUTO(fd_auto) int own = listening(&port);
+    int own = listening(&port);
     take(&first, &second);
     assert_int_equal(owner(&second, port), getpid());
+    (void) close(own);
     socket_table_done(&first);
     socket_table_done(&second);
 }
@@ -146,11 +148,11 @@ static void connections_are_listed_once_and_only_without_a_listener(void **state
     size_t n = 0;
 
     (void) state;
-    AUTO(fd_auto) int server = listening(&port);
+    int server = listening(&port);
     AUTO(fd_auto) int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     AUTO(fd_auto) int other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     uint16_t second_port = 0;
-    AUTO(fd_auto) int second = listening(&second_port);
+    int second = listening(&second_port);
     to.sin_port = htons(port);
     assert_int_equal(setsockopt(client, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
     assert_int_equal(setsockopt(other, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
@@ -168,6 +170,8 @@ static void connections_are_listed_once_and_only_without_a_listener(void **state
     assert_int_equal(n, 1); /* of two sockets */
     const struct table_socket *connected = find(&table, ntohs(from.sin_port), KERNEL_CONNECTED);
     assert_true(connected && connected->pid == 0);
+    (void) close(server);
+    (void) close(second);
     socket_table_done(&table);
 }
 
