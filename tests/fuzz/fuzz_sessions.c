@@ -22,10 +22,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint16_t again = 0;
     dibs_err err = { 0 };
     char *text = malloc(size ? size : 1); /* an exact end: a read beyond it is found */
+    const struct bytes given = { .at = text, .n = size };
 
     CHECK(text && sessions_new(&sessions, &err) == DIBS_OK);
     memcpy(text, data, size);
-    dibs_status s = sessions_parse(sessions, text, size, BOOT, NOW, &port, &err);
+    dibs_status s = sessions_parse(sessions, &given, BOOT, NOW, &port, &err);
     CHECK(s == DIBS_OK || (s == DIBS_INVALID && err.msg[0]));
     size_t n = sessions_count(sessions, NOW);
     CHECK(n <= SESSIONS_MAX && (n > 0) == (port != 0) && (s == DIBS_OK || n == 0));
@@ -33,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (n > 0) {
         sessions_format(sessions, BOOT, port, &once);
         CHECK(once.n <= SESSIONS_TEXT_MAX);
-        CHECK(sessions_parse(sessions, once.at, once.n, BOOT, NOW, &again, &err) == DIBS_OK);
+        CHECK(sessions_parse(sessions, &once, BOOT, NOW, &again, &err) == DIBS_OK);
         CHECK(again == port && sessions_count(sessions, NOW) == n);
         sessions_format(sessions, BOOT, port, &twice);
         CHECK(once.n == twice.n && memcmp(once.at, twice.at, once.n) == 0);

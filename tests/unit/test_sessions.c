@@ -20,6 +20,17 @@ static struct sessions *new_sessions(void)
     return sessions;
 }
 
+static dibs_status parse(struct sessions *sessions, const char *text, size_t n, int64_t now_ms,
+                         uint16_t *port, dibs_err *err)
+{
+    struct bytes copy = { 0 };
+
+    bytes_add(&copy, text, n);
+    dibs_status s = sessions_parse(sessions, &copy, BOOT, now_ms, port, err);
+    bytes_done(&copy);
+    return s;
+}
+
 static void offer(struct sessions *sessions, uint32_t uid, int64_t now_ms, char out[SESSIONS_SECRET_TEXT + 1])
 {
     dibs_err err = { 0 };
@@ -200,7 +211,7 @@ static void a_page_gets_the_proof_that_it_computes_itself(void **state)
     dibs_err err = { 0 };
 
     (void) state;
-    ASSERT_OK(sessions_parse(sessions, file, strlen(file), BOOT, NOW, &port, &err), &err);
+    ASSERT_OK(parse(sessions, file, strlen(file), NOW, &port, &err), &err);
     sessions_id("00112233445566778899aabbccddeeff", id);
     assert_string_equal(id, KNOWN_ID);
     assert_true(sessions_prove(sessions, id, NONCE, NOW, &uid, proof));
@@ -233,15 +244,14 @@ static void the_file_has_no_secret_and_gives_the_sessions_back(void **state)
     assert_null(strstr(file.at, two));
     assert_null(strstr(file.at, token));
     assert_true(file.n <= SESSIONS_TEXT_MAX);
-    ASSERT_OK(sessions_parse(after, file.at, file.n - 1, BOOT, NOW + 10, &port, &err), &err);
+    ASSERT_OK(parse(after, file.at, file.n - 1, NOW + 10, &port, &err), &err);
     assert_int_equal(port, 20001);
     assert_true(is_open(after, one, NOW + 10, 1000));
     assert_true(is_open(after, two, NOW + 10, 0));
     /* The first has ended; then both. */
-    ASSERT_OK(sessions_parse(after, file.at, file.n - 1, BOOT, NOW + SESSIONS_LIFE_MS, &port, &err), &err);
+    ASSERT_OK(parse(after, file.at, file.n - 1, NOW + SESSIONS_LIFE_MS, &port, &err), &err);
     assert_int_equal(sessions_count(after, NOW), 1);
-    ASSERT_OK(sessions_parse(after, file.at, file.n - 1, BOOT, NOW + 5 + SESSIONS_LIFE_MS, &port, &err),
-              &err);
+    ASSERT_OK(parse(after, file.at, file.n - 1, NOW + 5 + SESSIONS_LIFE_MS, &port, &err), &err);
     assert_int_equal(port, 0);
     assert_int_equal(sessions_count(after, NOW), 0);
     bytes_done(&file);
@@ -260,13 +270,13 @@ static void sessions_of_another_boot_or_a_later_time_are_not_taken(void **state)
     (void) state;
     begin(sessions, 1000, NOW, one);
     sessions_format(sessions, BOOT, 20001, &file);
-    ASSERT_OK(sessions_parse(sessions, file.at, file.n, "another-boot", NOW, &port, &err), &err);
+    ASSERT_OK(sessions_parse(sessions, &file, "another-boot", NOW, &port, &err), &err);
     assert_int_equal(port, 0);
     assert_int_equal(sessions_count(sessions, NOW), 0);
     /* No session lives longer than ours do. */
-    ASSERT_OK(sessions_parse(sessions, file.at, file.n, BOOT, NOW - 1, &port, &err), &err);
+    ASSERT_OK(sessions_parse(sessions, &file, BOOT, NOW - 1, &port, &err), &err);
     assert_int_equal(sessions_count(sessions, NOW), 0);
-    ASSERT_OK(sessions_parse(sessions, file.at, file.n, BOOT, NOW, &port, &err), &err);
+    ASSERT_OK(sessions_parse(sessions, &file, BOOT, NOW, &port, &err), &err);
     assert_int_equal(sessions_count(sessions, NOW), 1);
     bytes_done(&file);
     sessions_free(sessions);
@@ -301,18 +311,17 @@ static void a_damaged_file_changes_nothing(void **state)
     (void) state;
     begin(sessions, 1000, NOW, one);
     for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++)
-        assert_int_equal(sessions_parse(sessions, damaged[i], strlen(damaged[i]), BOOT, NOW, &port, &err),
-                         DIBS_INVALID);
+        assert_int_equal(parse(sessions, damaged[i], strlen(damaged[i]), NOW, &port, &err), DIBS_INVALID);
     bytes_add_text(&many, "dibs-sessions 1 " BOOT " 20000\n");
     for (int i = 0; i < SESSIONS_MAX; i++)
         bytes_add_text(&many, LINE);
     assert_true(many.n <= SESSIONS_TEXT_MAX);
     bytes_add_text(&many, LINE);
-    assert_int_equal(sessions_parse(sessions, many.at, many.n, BOOT, NOW, &port, &err), DIBS_INVALID);
+    assert_int_equal(sessions_parse(sessions, &many, BOOT, NOW, &port, &err), DIBS_INVALID);
     assert_true(is_open(sessions, one, NOW, 1000));
     assert_int_equal(port, 7);
     many.n -= strlen(LINE);
-    ASSERT_OK(sessions_parse(sessions, many.at, many.n, BOOT, NOW, &port, &err), &err);
+    ASSERT_OK(sessions_parse(sessions, &many, BOOT, NOW, &port, &err), &err);
     assert_int_equal(sessions_count(sessions, NOW), SESSIONS_MAX);
     bytes_done(&many);
     sessions_free(sessions);

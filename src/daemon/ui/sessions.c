@@ -230,7 +230,7 @@ bool sessions_prove(const struct sessions *sessions, const char *id, const char 
         return false;
     base64_encode(bytes, sizeof bytes, proof);
     for (size_t i = 0; i < SESSIONS_PROOF_TEXT; i++)
-        out[i] = proof[i] == '+' ? '-' : proof[i] == '/' ? '_' : proof[i];
+        out[i] = (char) (proof[i] == '+' ? '-' : proof[i] == '/' ? '_' : proof[i]);
     out[SESSIONS_PROOF_TEXT] = '\0';
     *uid = open->list[at].uid;
     return true;
@@ -335,12 +335,12 @@ static bool read_head(const char **at, const char *stop, const char *boot_id, bo
     return take_word(at, stop, '\n', &word, &n) && text_number(word, n, UINT16_MAX, port) && *port > 0;
 }
 
-dibs_status sessions_parse(struct sessions *sessions, const char *text, size_t n, const char *boot_id,
+dibs_status sessions_parse(struct sessions *sessions, const struct bytes *text, const char *boot_id,
                            int64_t now_ms, uint16_t *port, dibs_err *err)
 {
     struct secret found[SESSIONS_MAX];
-    const char *at = text;
-    const char *stop = text + n;
+    const char *at = text->at;
+    const char *stop = at + text->n;
     uint64_t used_port = 0;
     bool is_ours = false;
     size_t n_found = 0;

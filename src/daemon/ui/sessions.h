@@ -55,6 +55,6 @@ size_t sessions_offered(const struct sessions *sessions, int64_t now_ms);
 void sessions_format(const struct sessions *sessions, const char *boot_id, uint16_t port, struct bytes *out);
 /* Read such a text, of this boot and without the ended ones, in place of all sessions. *port is 0 when none
  * is left. INVALID: it is damaged, and nothing changes. */
-dibs_status sessions_parse(struct sessions *sessions, const char *text, size_t n, const char *boot_id,
+dibs_status sessions_parse(struct sessions *sessions, const struct bytes *text, const char *boot_id,
                            int64_t now_ms, uint16_t *port, dibs_err *err);
 #endif

@@ -74,8 +74,8 @@ static dibs_status load(struct ui *ui, dibs_err *err)
         return DIBS_OK;
     dibs_status s = secret_read("sessions file", ui->file, SESSIONS_TEXT_MAX, &text, err);
     if (s == DIBS_OK)
-        s = sessions_parse(ui->sessions, text.at, text.n, ui->options.engine->core->view.boot_id,
-                           ui_now_ms(ui), &ui->awaited, err);
+        s = sessions_parse(ui->sessions, &text, ui->options.engine->core->view.boot_id, ui_now_ms(ui),
+                           &ui->awaited, err);
     return s;
 }
 
@@ -202,7 +202,9 @@ dibs_status ui_listen(struct ui *ui, int sockets[UI_SOCKETS_MAX], size_t *n, dib
     *n = 0;
     if (ui->claim.port)
         return DIBS_OK;
-    dibs_status s = got ? claim(ui, got, err) : err_set(err, DIBS_FAILURE, "out of memory");
+    if (!got)
+        return err_set(err, DIBS_FAILURE, "out of memory");
+    dibs_status s = claim(ui, got, err);
     if (s == DIBS_OK)
         s = listen_on("127.0.0.1", got->port, &v4, err);
     if (s == DIBS_OK)
