@@ -132,13 +132,12 @@ export function pixelsOf(part) {
 /** Pressed entries of the legend dim the other states. */
 export function makeLegend(chosen, draw) {
   $("legend").append(...STATES.map(({ text, more }, i) => {
-
     const button = el("button", { "aria-pressed": "false", title: more ?? "", onclick() {
       if (!chosen.delete(i))
         chosen.add(i);
       button.setAttribute("aria-pressed", chosen.has(i));
       draw();
-    } }, tile(i), text, el("b"));
+    } }, tile(i), `${text} `, el("b"));
     return el("li", null, button);
   }));
 }

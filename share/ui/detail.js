@@ -61,7 +61,7 @@ export function update() {
 function claimOf(claim) {
   const isMine = isOwn(claim);
   return el("section", { class: isMine && "own" },
-    el("h3", null, el("bdi", null, title(claim)), isMine && el("span", { class: "chip" }, "yours")),
+    el("h3", null, el("bdi", null, title(claim)), " ", isMine && el("span", { class: "chip" }, "yours")),
     facts([
       ["user", foreign(userOf(claim))],
       ["project", text(claim, "project")],
@@ -154,16 +154,17 @@ export function undo() {
 
 function sockets(port) {
   const seen = host().sockets.get(port) ?? [];
-  return (report?.sockets.filter(socket => socket.proto === model.proto) ?? seen).map(socket => {
+  const all = Map.groupBy(report?.sockets.filter(socket => socket.proto === model.proto) ?? seen, socket => socket.pid);
+  return [...all.values()].map(([socket, ...more]) => {
     const other = seen.find(one => one.pid === socket.pid) ?? seen[0] ?? {};
     return el("section", { class: states[port] === S.squatter && isStrange(other) && "strange" },
-      el("h3", null, "Socket", el("span", { class: "chip" }, other.state ?? (socket.serves ? "listening" : "bound"))),
+      el("h3", null, "Socket ", el("span", { class: "chip" }, other.state ?? (socket.serves ? "listening" : "bound"))),
       facts([
         ["process", text(socket, "command") || "unknown", pid(socket.pid)],
         ["user", foreign(userName(socket.uid))],
         ["unit", text(socket, "unit") || text(other, "container")],
         ["since", other.since_ms && when(other.since_ms, now())],
-        ["address", text(socket, "address")],
+        ["address", foreign([socket, ...more].map(one => one.address).join(", "))],
         ["command", text(socket, "arguments")],
         ["directory", text(socket, "directory")],
         ["claim", RELATIONS[other.relation]],
@@ -176,7 +177,7 @@ const rules = port => (host().nat.get(port) ?? []).map(({ address, rule }) =>
 
 function reasons() {
   const all = report?.reasons.filter(reason => reason.kind !== "claimed") ?? [];
-  return report && el("section", null, el("h3", null, report.verdict.replace(/^./, c => c.toUpperCase())),
+  return report && (all.length > 0 || claimsAt(view.cursor).length === 0) && el("section", null, el("h3", null, report.verdict.replace(/^./, c => c.toUpperCase())),
     el("ul", null, ...all.map(({ text: why, advice }) => el("li", null, foreign(why),
       !/^nothing/.test(advice) && el("small", null, foreign(` → ${advice}`))))));
 }

@@ -1,5 +1,5 @@
 // The claims as a tree: project, worktree, role, instance. Only the rows in sight are elements.
-import { $, count, el, foreign, number, put, tile } from "./text.js";
+import { $, count, el, foreign, number, put, shown, tile } from "./text.js";
 import { isOwn, model, userOf, view } from "./model.js";
 import { S, STATES, states } from "./cells.js";
 
@@ -158,18 +158,23 @@ function fill(row, i) {
     else
       row.setAttribute(`aria-${name}`, value);
   row.onclick = () => choose(i);
-  row.replaceChildren(...(group ? [el("span", { class: "twist", "aria-hidden": "true" }, isOpen ? "▾" : "▸"),
-    foreign(group.key, "label"), el("span", { class: "count", "aria-label": count(group.total, "claim") }, number(group.total))] :
-    leafOf(rows[i])));
+  row.ariaLabel = group ? `${shown(group.key)}, ${count(group.total, "claim")}` : wordsOf(rows[i]);
+  row.replaceChildren(...(group ? [el("span", { class: "twist" }, isOpen ? "▾" : "▸"), foreign(group.key, "label"),
+    el("span", { class: "count" }, number(group.total))] : leafOf(rows[i])));
 }
 
-function leafOf({ port, claim, label }) {
-  const isHere = !claim || claim.protos.includes(model.proto);
-  const state = isHere ? states[port] : S.outside;
-  return [tile(state), foreign(label, "label"),
+/** The state of the row's port, if the map shows its protocol. */
+const stateOf = ({ port, claim }) => !claim || claim.protos.includes(model.proto) ? states[port] : S.outside;
+
+const wordsOf = row => [shown(row.label), row.claim && !isOwn(row.claim) && `of ${shown(userOf(row.claim))}`,
+  stateOf(row) !== S.outside && STATES[stateOf(row)].text, `port ${row.port}`].filter(Boolean).join(", ");
+
+function leafOf(row) {
+  const { port, claim, label } = row;
+  return [tile(stateOf(row)), foreign(label, "label"),
     claim && claim.protos.join() !== "tcp" ? el("small", null, claim.protos.join("+")) : "",
     claim && !isOwn(claim) ? foreign(userOf(claim), "user") : "",
-    el("span", { class: "hidden" }, `, ${isHere ? STATES[state].text : ""}, port `), el("b", { class: "count" }, port)].filter(Boolean);
+    el("b", { class: "count" }, port)].filter(Boolean);
 }
 
 function choose(i) {

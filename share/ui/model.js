@@ -173,7 +173,7 @@ async function readClaims(signal) {
 
 function put(claim) {
   const before = model.claims.byId.get(claim.id);
-  if (before?.changed_ms === claim.changed_ms && before.generation === claim.generation)
+  if (before && before.changed_ms === claim.changed_ms && before.generation === claim.generation)
     return;
   model.claims.put(claim);
   model.onclaim(claim, before);
@@ -303,15 +303,15 @@ async function watch(signal) {
 
 // ---- the past ----
 
-/** How long each claim of the log lived, and as whose: { id, port, protos, kind, principal, name, from, to }. */
+/** The claims of the log, with the end (`to`) of each; one that was transferred is several. */
 export function allLives() {
   if (lives)
     return lives;
   const open = new Map();
   lives = [];
-  const begin = (of, from) => {
+  const begin = (of, created_ms) => {
     const { port, protos, kind, principal, name } = of;
-    const life = { id: of.claim ?? of.id, port, protos, kind, principal, name, from, to: Infinity };
+    const life = { id: of.claim ?? of.id, port, protos, kind, principal, name, created_ms, to: Infinity, bindings: NONE };
     open.set(life.id, life);
     lives.push(life);
     return life;
@@ -328,8 +328,8 @@ export function allLives() {
   }
   for (const claim of model.claims.byId.values()) {
     const life = open.get(claim.id) ?? begin(claim, claim.created_ms);
-    if (life.from === -Infinity)
-      life.from = claim.created_ms;
+    if (life.created_ms === -Infinity)
+      life.created_ms = claim.created_ms;
   }
   return lives;
 }
@@ -338,8 +338,8 @@ export function allLives() {
 export function past(time) {
   const claims = new Claims();
   for (const life of allLives())
-    if (life.from <= time && time < life.to)
-      claims.put({ ...life, created_ms: life.from, bindings: NONE });
+    if (life.created_ms <= time && time < life.to)
+      claims.put(life);
   return claims;
 }
 

@@ -36,12 +36,12 @@ function series(from, to) {
   const claims = new Array(PARTS).fill(0);
   const used = model.pools.map(() => new Array(PARTS).fill(0));
   const part = time => Math.max(0, Math.min(PARTS, Math.floor((time - from) / step)));
-  for (const life of allLives().filter(one => one.to >= from && one.from <= to)) {
-    if (life.from >= from)
-      claims[Math.min(PARTS - 1, part(life.from))]++;
+  for (const life of allLives().filter(one => one.to >= from && one.created_ms <= to)) {
+    if (life.created_ms >= from)
+      claims[Math.min(PARTS - 1, part(life.created_ms))]++;
     const values = used[model.pools.findIndex(pool => pool.list.some(([first, last]) => first <= life.port && life.port <= last))];
     if (values) {
-      values[Math.min(PARTS - 1, part(life.from))]++;
+      values[Math.min(PARTS - 1, part(life.created_ms))]++;
       if (part(life.to) + 1 < PARTS)
         values[part(life.to) + 1]--;
     }

@@ -5,8 +5,8 @@ import { shown } from "./text.js";
 const KEPT = "dibs-session";
 const SILENCE_MS = 60000; // the daemon's stream says something every 15 s
 
-/** What the daemon says: session, id, principal, user, version, host, kind. `onend` is called when it no longer knows
- * the session. */
+// What the daemon says: session, id, principal, user, version, host, kind. `onend` is called when it no longer knows
+// the session.
 export const me = { onend() {} };
 let isProven = false; // the program that answers is the daemon
 
@@ -55,8 +55,8 @@ const bytes = text => new TextEncoder().encode(text);
 const base64url = buffer => btoa(String.fromCharCode(...new Uint8Array(buffer)))
   .replace(/[+/=]/g, c => ({ "+": "-", "/": "_" })[c] ?? "");
 
-/** Let the server prove that it knows the session before it gets it: while the daemon is down, another program can take
- * its port. */
+// Let the server prove that it knows the session before it gets it: while the daemon is down, another program can take
+// its port.
 export async function prove() {
   isProven = !me.id; // an older daemon
   if (isProven)

@@ -183,16 +183,27 @@ document.addEventListener("keydown", event => {
 
 // ---- time ----
 
+let moving = 0;
+/** Show that time (null: now): the map in the next frame, the list when the slider rests. */
 function setMoment(time) {
   view.moment = time;
-  view.claims = time ? past(time) : model.claims;
-  map.update();
+  cancelAnimationFrame(moving);
+  moving = requestAnimationFrame(() => {
+    view.claims = time ? past(time) : model.claims;
+    map.update();
+    detail.update();
+    tellState();
+    tellMoment();
+    clearTimeout(resting);
+    resting = setTimeout(showList, 100);
+  });
+}
+
+let resting = 0;
+function showList() {
   list.show();
   if (found)
     find();
-  detail.update();
-  tellState();
-  tellMoment();
 }
 
 function tellMoment() {

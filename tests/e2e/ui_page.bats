@@ -1,0 +1,408 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The dashboard's page in Debian's Chromium: each view and action, what goes wrong, and what attackers try.
+# shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # JavaScript; every test is a subshell; variables of what is loaded
+load ../support/dibs
+load ../support/sandbox
+load ../support/serve
+load ../support/npm
+load ../support/browser
+
+setup_file() { browser_start; }
+teardown_file() { browser_stop; }
+setup() {
+    dibs_setup
+    needs_browser
+    BUT='' # what the page's console may say
+    export DIBS_RANGE=20000-20999
+}
+teardown() {
+    local status=0
+    page_end "$BUT" || status=$?
+    sandbox_teardown
+    return $status
+}
+
+LOST='ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|status of 503' # the daemon is away
+
+# served: a daemon, which commands ask.
+served() {
+    serve_start "$@"
+    export DIBS_SOCKET=$SOCKET
+}
+# open_page [JSON]: a page of the dashboard; the JSON has options for its context.
+open_page() { page 'await open(given.url, JSON.parse(given.options))' "url=$(dibs ui --no-open)" "options=${1:-{\}}"; }
+port_of() { dibs ls --all --json | python3 -c 'import json, sys
+print(*[c["port"] for c in json.load(sys.stdin) if c["name"] == sys.argv[1]])' "$1"; }
+
+# ---- views ----
+
+@test "the page shows claims as a tree, the ports as a map, and the chosen port's claim and process" {
+    served
+    dibs claim --keep /shop@main/web >"$T/web"
+    dibs claim --keep /shop@main/db >/dev/null
+    dibs claim --keep /shop@fix/web/2 >/dev/null
+    listen "$(cat "$T/web")"
+    open_page
+    page 'await shows("#list-count", "4 claims");
+        for (const [name, level] of [["shop", 1], ["fix", 2], ["main", 2], ["web", 3]])
+            await page.getByRole("treeitem", { name: new RegExp(`^${name}, \\d claim`), level, expanded: true }).waitFor();
+        const row = page.getByRole("treeitem", { name: `web, dynamic, listening, port ${given.web}`, exact: true, level: 3 });
+        await row.click();
+        await shows("#detail h2", `Port ${given.web} TCP`);
+        for (const part of ["shop@main/web yours", `pid ${given.pid}`, "listen.py", "kind dynamic, kept", "pool default", "hold level none",
+            "holder none: kept until released", `user ${given.user}`, "claimed shop@main/web by"])
+            await shows("#detail", part);
+        same(await row.getAttribute("aria-selected"), "true");
+        const map = page.getByRole("slider", { name: "Port", exact: true });
+        same(await map.getAttribute("aria-valuenow"), given.web);
+        same(await map.getAttribute("aria-valuetext"), `Port ${given.web}: dynamic, listening shop@main/web`)' \
+        "web=$(cat "$T/web")" "pid=$STARTED" "user=$(id -un)"
+}
+
+@test "every kind of cell is there: free, static, dynamic, idle, squatter, cooling, reserved, ephemeral, NAT" {
+    needs_root
+    needs nft sysctl
+    [ "$(readlink /proc/self/ns/net)" != "$(readlink /proc/1/ns/net)" ] || skip "needs a network of its own"
+    sysctl -qw net.ipv4.ip_local_port_range='40000 40999' net.ipv4.ip_local_reserved_ports=20500-20509
+    nft add table ip pages
+    nft add chain ip pages in '{ type nat hook prerouting priority -100; }'
+    nft add rule ip pages in tcp dport 20600 dnat to 192.0.2.7:80
+    served
+    dibs claim --keep --port 20001 /k/static-idle >/dev/null
+    dibs claim --keep --port 20002 /k/static >/dev/null
+    dibs claim --keep /k/idle >/dev/null
+    dibs claim --keep /k/dynamic >/dev/null
+    listen 20002
+    listen "$(port_of k/dynamic)"
+    listen 20700
+    listen 30000
+    dibs claim --keep /k/gone >"$T/gone"
+    dibs release /k/gone
+    open_page
+    page 'await page.getByText("The map in words").click();
+        for (const row of ["outside of the pools", "free", "free, static band", "20500–20509 reserved", "20600 NAT rule", "20001 static, idle k/static-idle",
+            "20002 static, listening k/static", given.idle + " dynamic, idle k/idle", given.dynamic + " dynamic, listening k/dynamic", "20700 squatter",
+            "30000 in use, no claim", given.gone + " cooling", "ephemeral"])
+            await shows("#words", row);
+        await page.locator("#query").fill("20700");
+        await page.keyboard.press("Enter");
+        await shows("#detail", "squatter: in use without a claim");
+        await page.locator("#query").fill("20600");
+        await page.keyboard.press("Enter");
+        await shows("#detail", "NAT rule");
+        await page.locator("#query").fill("20002");
+        await page.keyboard.press("Enter");
+        await shows("#detail", "in the static band");
+        for (const name of ["squatter 1", "NAT rule 1", "cooling 1", "reserved 10", "static, idle 1"])
+            await button(name).waitFor();
+        await button("squatter 1").click();
+        same(await button("squatter 1").getAttribute("aria-pressed"), "true")' \
+        "idle=$(port_of k/idle)" "dynamic=$(port_of k/dynamic)" "gone=$(cat "$T/gone")"
+}
+
+@test "the map zooms from all ports to one, with wheel, keys, buttons, and to a pool" {
+    served
+    open_page
+    page 'const map = page.locator("#map");
+        await shows("#zoom-text", "all ports");
+        await button("Pool default").click();
+        await shows("#zoom-text", "1,");
+        await button("All").click();
+        await shows("#zoom-text", "all ports");
+        const box = await map.boundingBox();
+        await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+        await page.mouse.wheel(0, -100);
+        await lacks("#zoom-text", "all ports");
+        await map.focus();
+        for (let i = 0; i < 30; i++)
+            await page.keyboard.press("+");
+        await shows("#zoom-text", "1 port");
+        const port = await map.getAttribute("aria-valuenow");
+        await page.keyboard.press("ArrowRight");
+        same(Number(await map.getAttribute("aria-valuenow")), Number(port) + 1);
+        await button("Zoom out").click();
+        await lacks("#zoom-text", "1 port ");
+        await map.focus();
+        await page.keyboard.press("0");
+        await shows("#zoom-text", "all ports");
+        await page.keyboard.press("End");
+        same(await map.getAttribute("aria-valuenow"), "65535");
+        await page.keyboard.press("Home");
+        same(await map.getAttribute("aria-valuenow"), "1");
+        await page.keyboard.press("n");
+        same(await map.getAttribute("aria-valuenow"), given.ui);
+        await page.mouse.click(box.x + box.width / 2, box.y + box.height / 3);
+        is(await map.getAttribute("aria-valuenow") !== given.ui, "a click chooses")' "ui=$(port_of dibs/ui)"
+}
+
+@test "the search finds ports, names and processes" {
+    served
+    dibs claim --keep /shop/web >"$T/web"
+    dibs claim --keep /other/thing >/dev/null
+    listen 0
+    open_page
+    page 'const query = page.getByRole("searchbox");
+        const finds = async (text, count, row) => {
+            await query.fill(text);
+            await shows("#list-count", count);
+            await page.getByRole("treeitem", { name: row }).first().waitFor();
+        };
+        await finds("SHOP web", "1 result", `shop/web, dynamic, idle, port ${given.web}`);
+        await finds(given.web, "1 result", "shop/web");
+        await finds("python3", "1 result", "port " + given.port);
+        await finds(given.pid, "result", "port " + given.port);
+        await finds("7", "result", "no claim, port 7");
+        await page.keyboard.press("Enter");
+        await shows("#detail h2", "Port 7 TCP");
+        await query.fill("no such thing");
+        await shows("#claims", "No port, name or process is like this.");
+        await query.press("Escape");
+        await shows("#list-count", "3 claims")' "web=$(cat "$T/web")" "port=$LISTENED" "pid=$STARTED"
+}
+
+# ---- live ----
+
+@test "the page follows claims as they come and go, also over SIGKILL of the daemon" {
+    BUT=$LOST
+    served
+    open_page
+    dibs claim --keep /live/one >/dev/null
+    page 'await claim("one, dynamic").waitFor()'
+    dibs claim --keep /live/two >/dev/null
+    page 'await claim("two, dynamic").waitFor()'
+    dibs release /live/one
+    page 'await claim("one, dynamic").waitFor({ state: "detached" })'
+    end_process "$DAEMON"
+    page 'await shows("#state", "reconnecting")'
+    dibs=$(DIBS_SOCKET=none dibs claim --keep /live/meanwhile)
+    DIBS_SOCKET=none dibs release /live/two
+    served
+    page 'await shows("#state", "live");
+        await claim("port " + given.port).waitFor();
+        await claim("two, dynamic").waitFor({ state: "detached" });
+        await claim("port " + given.port).click();
+        await shows("#detail", "claimed live/meanwhile")' "port=$dibs"
+    dibs claim --keep /live/after >/dev/null
+    page 'await claim("after, dynamic").waitFor()'
+}
+
+@test "the slider shows who had which port at a time of the past" {
+    served
+    dibs claim --keep /then/first >"$T/first"
+    sleep 1.1
+    dibs release /then/first
+    sleep 1.1
+    dibs claim --keep /then/second >/dev/null
+    open_page
+    page 'await claim("second").waitFor();
+        same(await claim("first").count(), 0);
+        const slider = page.getByRole("slider", { name: "Time" });
+        await shows("#moment-note", "4 events"); // the page has a port, too
+        await slider.press("Home");
+        await shows("#state", "past");
+        await shows("#list-count", "0 claims");
+        await button("To the next event").click();
+        await claim(`first, dynamic, listening, port ${given.first}`).click();
+        await shows("#detail", "then/first");
+        await shows("#detail", "as the log has it");
+        same(await button("Release").count(), 0);
+        await shows("#map-note", "The log has the claims of the past, not its sockets.");
+        same(await claim("second").count(), 0);
+        await button("To the next event").click();
+        await claim("first").waitFor({ state: "detached" });
+        await button("To the next event").click();
+        await claim("second").waitFor();
+        await button("To the event before").click();
+        await shows("#list-count", "0 claims");
+        await button("Now").click();
+        await shows("#state", "live");
+        await claim("second").waitFor()' "first=$(cat "$T/first")"
+}
+
+@test "plots show the use of each pool and claims per second" {
+    served
+    dibs pool set extra --ranges 21000-21099 >/dev/null
+    for i in 1 2 3; do dibs claim --keep "/plot/$i" >/dev/null; done
+    dibs claim --keep --pool extra /plot/x >/dev/null
+    open_page
+    page 'await shows("#pools", "Pool default");
+        await shows("#pools", "Pool extra 21000-21099");
+        await shows("#pools", "0 static, 1 dynamic, 99 of 100 available");
+        await shows("#rate", "per second");
+        await page.getByRole("img", { name: /^Claims from .*: at most/ }).waitFor();
+        same(await page.getByRole("img", { name: /^Ports of the pool with a claim/ }).count(), 2);
+        is(await page.locator("#rate path").first().getAttribute("d") !== "", "the plot has no bar");
+        await page.getByLabel("Time of the plots").selectOption("5 minutes");
+        await shows("#moment-note", "events")'
+}
+
+# ---- actions ----
+
+@test "one's own claim can be opened, copied, renewed and released, with a second to undo; no process is ended" {
+    served
+    export LISTEN=$DIBS_TEST_SUPPORT/listen.py
+    dibs run -p /own/web -- sh -c 'exec "$LISTEN" "$PORT" tcp 127.0.0.1 "$T/ready"' 3>&- &
+    runner=$!
+    echo "$runner" >>"$T/started"
+    dibs claim --ttl 1h /own/lease >"$T/lease"
+    wait_until 10 test -f "$T/ready"
+    web=$(port_of own/web)
+    open_page '{ "permissions": ["clipboard-read", "clipboard-write"] }'
+    ask '/v1/claims?prefix=own/lease'
+    before=$(member claims.0.holder.until_boot_ms)
+    page 'await claim("port " + given.lease).click();
+        await button("Renew").click();
+        await shows("#said", "Renewed own/lease for 60 min.");
+        await button("Copy").click();
+        await shows("#said", `Copied ${given.lease}.`);
+        same(await page.evaluate(() => navigator.clipboard.readText()), given.lease);
+        await claim("port " + given.web).click();
+        await shows("#detail h2", given.web);
+        const link = page.getByRole("link", { name: "Open" });
+        same(await link.getAttribute("href"), `http://localhost:${given.web}`);
+        same(await link.getAttribute("rel"), "noopener noreferrer");
+        await button("Release").click();
+        await button("Undo").first().click();
+        await shows("#said", "own/web stays yours");
+        await page.waitForTimeout(1500);
+        await claim("port " + given.web).waitFor()' "lease=$(cat "$T/lease")" "web=$web"
+    ask '/v1/claims?prefix=own/lease'
+    [ "$(member claims.0.holder.until_boot_ms)" -gt "$before" ]
+    [ "$(port_of own/web)" = "$web" ]
+    page 'await claim("port " + given.lease).click();
+        await button("Release").click();
+        await page.keyboard.press("Control+z");
+        await shows("#said", "own/lease stays yours");
+        await button("Release").click();
+        await shows("#said", "Released own/lease.");
+        await claim("port " + given.lease).waitFor({ state: "detached" });
+        await claim("port " + given.web).click();
+        await button("Release").click();
+        await shows("#said", "Released own/web.");
+        await claim("web, dynamic").waitFor({ state: "detached" });
+        await shows("#detail", "squatter")' "lease=$(cat "$T/lease")" "web=$web"
+    kill -0 "$runner"
+    dibs who "$web" | grep -q python3
+}
+
+# ---- without a daemon ----
+
+@test "a page without a daemon shows the user's ledger, follows it, and ends with its server" {
+    BUT=$LOST
+    dibs claim --keep /alone/web >"$T/web"
+    : >"$T/out"
+    start "$DIBS" ui --no-open >"$T/out" 2>"$T/err"
+    server=$STARTED
+    wait_until 10 test -s "$T/out"
+    page 'await open(given.url)' "url=$(cat "$T/out")"
+    page 'await shows("#where", "without a daemon");
+        await claim("port " + given.web).click();
+        await shows("#detail", "alone/web yours")' "web=$(cat "$T/web")"
+    dibs claim --keep /alone/new >/dev/null
+    page 'await claim("new, dynamic").waitFor();
+        await claim("new, dynamic").click();
+        await button("Release").click();
+        await claim("new, dynamic").waitFor({ state: "detached" })'
+    [ -z "$(port_of alone/new)" ]
+    kill -TERM "$server"
+    wait "$server"
+    page 'await shows("#state", "reconnecting");
+        await shows("#map-note", "does not answer")'
+}
+
+# ---- other people ----
+
+@test "names and commands are text: script, right-to-left, control characters, very long" {
+    served
+    script='<script>alert(1)</script>' rtl=$'\u202egnp.exe' image='<img src=x onerror=alert(1)>'
+    long=$(printf '%0240d' 1)
+    mkdir -p "$T/$rtl$image/$long"
+    cd "$T/$rtl$image/$long"
+    start python3 -c '
+import ctypes, socket, time
+s = socket.create_server(("127.0.0.1", 20900))
+ctypes.CDLL(None).prctl(15, "<b>\x1b\u202eevil".encode(), 0, 0, 0)
+time.sleep(600)' "$script" "$rtl" $'\e[31m' "$long"
+    start python3 -c 'import socket, time; s = socket.create_server(("127.0.0.1", 20901)); time.sleep(600)' $'\xff\xfe no text'
+    cd "$T"
+    wait_until 10 sh -c 'ss -Hltn | grep -q :20901 && ss -Hltn | grep -q :20900'
+    dibs claim --keep --port 20902 "/$(printf '%063d' 1)/$(printf '%063d' 2)" >/dev/null
+    open_page
+    page 'const choose = async port => {
+            await page.locator("#query").fill(port);
+            await page.keyboard.press("Enter");
+            await shows("#detail h2", port);
+        };
+        await choose("20900");
+        for (const part of ["evil (pid", given.image, given.script, "[U+202E]gnp.exe", "[U+001B][31m"])
+            await shows("#detail", part);
+        same(await page.locator("#detail script, #detail img, #detail b b").count(), 0);
+        same(/[\u0000-\u0008\u000e-\u001f\u202a-\u202e]/.test(await page.locator("body").innerText()), false);
+        const fits = () => page.evaluate(() => ["#detail", "#port", "html"].every(part => document.querySelector(part).scrollWidth <= document.querySelector(part).clientWidth));
+        same(await fits(), true);
+        await choose("20901");
+        await shows("#detail", "no text");
+        await choose("20902");
+        same(await fits(), true);
+        await page.locator("#query").fill("<b>");
+        await shows("#list-count", "1 result");
+        await page.locator("#map").focus();
+        for (let i = 0; i < 26; i++)
+            await page.keyboard.press("+");
+        await page.locator("#query").fill("<script>alert(1)");
+        await shows("#list-empty", "No port, name or process is like this.")' "image=$image" "script=$script"
+}
+
+@test "an address that was used, or that another program answers, begins no session, and the page says what to do" {
+    BUT="status of 401|$LOST"
+    served
+    url=$(dibs ui --no-open)
+    page 'await open(given.url)' "url=$url"
+    page 'await open(given.url, { wait: false });
+        await shows("[role=alert]", "There is no session here");
+        await shows("[role=alert]", "Run dibs ui in a terminal")' "url=$url"
+    page 'await open(given.url, { wait: false });
+        await shows("[role=alert]", "There is no session here")' "url=${url%%#*}"
+    open_page
+    page 'await claim("ui").waitFor()'
+    # Its daemon ends, and another program has the port.
+    port=$(port_of dibs/ui)
+    end_process "$DAEMON"
+    cat >"$T/other.py" <<'END'
+import http.server, sys
+class Other(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        print(self.path, self.headers.get("Authorization"), self.rfile.read(int(self.headers["Content-Length"])), flush=True)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"proof":"AAAA"}')
+    def do_GET(self):
+        print(self.path, self.headers.get("Authorization"), flush=True)
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Other).serve_forever()
+END
+    start python3 "$T/other.py" "$port" >"$T/stolen"
+    page 'await shows("#map-note", "Another program answers on this port");
+        return page.evaluate(() => sessionStorage.getItem("dibs-session"))'
+    secret=$(member session)
+    grep -q proof "$T/stolen"
+    if grep -e "$secret" -e Bearer "$T/stolen"; then false; fi
+}
+
+@test "a session that has ended is said, with the way to a new one" {
+    BUT='status of 401|status of 404'
+    served
+    open_page
+    page 'await page.evaluate(() => fetch("/v1/session", { method: "DELETE", headers: { Authorization: "Bearer " + JSON.parse(sessionStorage.getItem("dibs-session")).session } }));
+        await shows("#state", "session ended");
+        await shows("[role=alert]", "Run dibs ui in a terminal");
+        same(await page.evaluate(() => sessionStorage.length), 0);
+        const before = page.url();
+        await page.evaluate(url => location.href = url, given.url);
+        await shows("#state", "live");
+        await claim("ui").waitFor()' "url=$(dibs ui --no-open)"
+}
