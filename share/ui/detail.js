@@ -91,13 +91,13 @@ function holder({ holder: one, ...claim }) {
 }
 
 function actions(claim) {
-  const act = (name, does) => el("button", { "data-act": `${name}${claim.id}`, onclick: does }, name);
+  const act = (name, does, place = name) => el("button", { "data-act": `${place}${claim.id}`, onclick: does }, name);
   return el("div", { class: "actions" },
     claim.protos.includes("tcp") && el("a", { href: `http://localhost:${claim.port}`, target: "_blank", rel: "noopener noreferrer",
       "data-act": `open${claim.id}`, title: `http://localhost:${claim.port}` }, "Open"),
     act("Copy", () => copy(claim.port)),
     claim.holder?.kind === "lease" && act("Renew", () => renew(claim)),
-    claim.isLeaving ? act("Undo", undo) : act("Release", () => release(claim)));
+    claim.isLeaving ? act("Undo", undo, "Release") : act("Release", () => release(claim)));
 }
 
 async function copy(port) {
@@ -116,6 +116,11 @@ async function renew(claim) {
 
 let leaving = null; // { claim, timer }
 
+function tellLeaving() {
+  update();
+  changed("claims");
+}
+
 /** End a claim, unless `undo` is called within a second. */
 function release(claim) {
   if (leaving)
@@ -123,7 +128,7 @@ function release(claim) {
   claim.isLeaving = true;
   leaving = { claim, timer: setTimeout(end, UNDO_MS) };
   view.say(`Releasing ${title(claim)} (${claim.port}) …`, undo);
-  changed("claims");
+  tellLeaving();
 }
 
 async function end() {
@@ -137,7 +142,7 @@ async function end() {
     claim.isLeaving = false;
     view.say(error.message);
   }
-  changed("claims");
+  tellLeaving();
 }
 
 export function undo() {
@@ -147,7 +152,7 @@ export function undo() {
   leaving.claim.isLeaving = false;
   view.say(`${title(leaving.claim)} stays yours.`);
   leaving = null;
-  changed("claims");
+  tellLeaving();
 }
 
 // ---- what is really there ----

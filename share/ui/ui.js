@@ -73,16 +73,20 @@ model.onchange = changes => {
     tellPools();
   if (!isStarted && !model.isLoading)
     begin();
-  if (!view.moment && !late) // when it takes long, not in each frame
-    late = setTimeout(() => {
-      const began = performance.now();
-      late = 0;
-      map.update();
-      list.update();
-      detail.update();
-      busyUntil = performance.now() + 5 * (performance.now() - began);
-    }, Math.max(0, busyUntil - performance.now()));
+  if (!view.moment && !late)
+    late = setTimeout(updateParts, Math.max(0, busyUntil - performance.now()));
 };
+
+/** Update one part in each frame, and not again at once if that takes long. */
+async function updateParts() {
+  const began = performance.now();
+  late = 0;
+  for (const part of [map, list, detail]) {
+    part.update();
+    await new Promise(requestAnimationFrame);
+  }
+  busyUntil = performance.now() + 5 * (performance.now() - began);
+}
 
 /** The first port to look at: of an own claim, else of any, else of a pool. */
 function begin() {

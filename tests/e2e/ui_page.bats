@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # The dashboard's page in Debian's Chromium: each view and action, what goes wrong, and what attackers try.
-# shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # JavaScript; every test is a subshell; variables of what is loaded
+# shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2153,SC2154 # JavaScript; every test is a subshell; variables of what is loaded
 load ../support/dibs
 load ../support/sandbox
 load ../support/serve
@@ -27,7 +27,7 @@ LOST='ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_EMPTY_RESPONSE|
 
 # served: a daemon, which commands ask.
 served() {
-    serve_start "$@"
+    serve_start
     export DIBS_SOCKET=$SOCKET
 }
 # open_page [JSON]: a page of the dashboard; the JSON has options for its context.
@@ -405,4 +405,271 @@ END
         await page.evaluate(url => location.href = url, given.url);
         await shows("#state", "live");
         await claim("ui").waitFor()' "url=$(dibs ui --no-open)"
+}
+
+@test "another user's address and session are of no use in one's own browser, and others' claims have no actions" {
+    needs_root
+    needs setpriv
+    BUT='status of 401'
+    public_folder
+    SOCKET_DIR=$PUBLIC served
+    DIBS_SOCKET=$SOCKET as_user 65533 "$PUBLIC/dibs" claim --keep /theirs/web >"$T/theirs"
+    open_page # root's browser may forward for others
+    page 'await claim("port " + given.port).click();
+        await shows("#detail", "theirs/web");
+        await shows("#detail", "uid 65533");
+        for (const name of ["Release", "Copy", "Renew"])
+            same(await button(name).count(), 0);
+        same(await page.getByRole("link", { name: "Open" }).count(), 0);
+        return page.evaluate(() => sessionStorage.getItem("dibs-session"))' "port=$(cat "$T/theirs")"
+    session=$output
+    cat >"$PUBLIC/chromium" <<END
+#!/bin/sh
+exec setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=$PUBLIC/home.65534 TMPDIR=$PUBLIC $(command -v chromium) "\$@"
+END
+    chmod 755 "$PUBLIC/chromium"
+    mkdir "$PUBLIC/profile" "$PUBLIC/home.65534"
+    chown 65534 "$PUBLIC/profile" "$PUBLIC/home.65534"
+    page 'const theirs = await browserOf(given.chromium, given.profile);
+        await theirs.goto(given.url);
+        await until(async () => (await theirs.locator("[role=alert]").innerText()).includes("no session here"));
+        await theirs.evaluate(session => sessionStorage.setItem("dibs-session", session), given.session);
+        await theirs.reload();
+        await until(async () => (await theirs.locator("[role=alert]").innerText()).includes("session has ended"));
+        const answers = await theirs.evaluate(async session => Promise.all(["/v1/claims", "/v1/map", "/v1/events"].map(async path =>
+            (await fetch(path, { headers: { Authorization: "Bearer " + JSON.parse(session).session } })).status)), given.session);
+        same(answers, [401, 401, 401])' \
+        "chromium=$PUBLIC/chromium" "profile=$PUBLIC/profile" "session=$session" "url=$(DIBS_SOCKET=$SOCKET as_user 65533 "$PUBLIC/dibs" ui --no-open)"
+}
+
+# ---- other pages ----
+
+# attacker ADDRESS PORT: a server of an empty page; it closes each connection.
+attacker() {
+    cat >"$T/attacker.py" <<'END'
+import http.server, sys
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>other</title>")
+    def log_message(self, *_):
+        pass
+server = http.server.ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), Page)
+print(server.server_address[1], flush=True)
+server.serve_forever()
+END
+    start python3 "$T/attacker.py" "$1" "$2" >"$T/attacker"
+    wait_until 10 test -s "$T/attacker"
+}
+
+@test "a page of another origin can neither read, change nor show the dashboard, also with the session's secret" {
+    served
+    dibs claim --keep /csrf/web >"$T/port"
+    attacker 127.0.0.1 0
+    open_page
+    page 'const session = await page.evaluate(() => JSON.parse(sessionStorage.getItem("dibs-session")).session);
+        const home = new URL(page.url()).origin;
+        const evil = await other(`http://127.0.0.1:${given.port}/`);
+        const seen = await evil.evaluate(async ([home, session]) => {
+            const got = [];
+            const attempt = (path, options) => fetch(home + path, options).then(answer => got.push(path + answer.status + answer.type), () => {});
+            await attempt("/v1/claims", {});
+            await attempt("/v1/claims", { headers: { Authorization: `Bearer ${session}` } });
+            await attempt("/v1/claims/-?name=csrf/web", { method: "DELETE", headers: { Authorization: `Bearer ${session}` } });
+            await attempt("/v1/session", { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" });
+            const form = document.createElement("form");
+            form.method = "post";
+            form.action = home + "/v1/claims/-/renew?name=csrf/web";
+            form.target = "frame";
+            const frame = document.createElement("iframe");
+            frame.name = "frame";
+            document.body.append(frame, form);
+            const shown = new Promise(done => frame.onload = done);
+            form.submit();
+            await shown;
+            const script = document.createElement("script");
+            script.src = home + "/ui.js";
+            const result = new Promise(done => { script.onload = () => done("loaded"); script.onerror = () => done("refused"); });
+            document.body.append(script);
+            got.push(await result);
+            try { got.push(frame.contentDocument.body.innerText); } catch { }
+            return got;
+        }, [home, session]);
+        same(seen.filter(Boolean), ["refused"]);
+        same(await evil.evaluate(async home => (await fetch(home + "/v1/session", { mode: "no-cors", method: "POST", body: "{}" })).type, home).catch(() => "none"), "none")' \
+        "port=$(cat "$T/attacker")"
+    [ "$(port_of csrf/web)" = "$(cat "$T/port")" ]
+}
+
+@test "a page whose name now leads to the dashboard (DNS rebinding) is refused" {
+    needs_root
+    needs nft
+    [ "$(readlink /proc/self/ns/net)" != "$(readlink /proc/1/ns/net)" ] || skip "needs a network of its own"
+    served
+    dibs claim --keep /rebind/web >"$T/port"
+    open_page
+    port=$(port_of dibs/ui)
+    attacker 127.0.0.2 "$port"
+    page 'globalThis.evil = await other(`http://rebind.example:${given.port}/`);
+        same(await evil.title(), "other");
+        same(await evil.evaluate(async () => (await fetch("/again")).status), 200)' "port=$port"
+    # From now on that name's address is the dashboard's.
+    nft add table ip rebind
+    nft add chain ip rebind out '{ type nat hook output priority -100; }'
+    nft add rule ip rebind out ip daddr 127.0.0.2 tcp dport "$port" dnat to "127.0.0.1:$port"
+    page 'const session = await page.evaluate(() => JSON.parse(sessionStorage.getItem("dibs-session")).session);
+        const answers = await evil.evaluate(async session => {
+            const got = [];
+            for (const [path, method] of [["/", "GET"], ["/ui.js", "GET"], ["/v1/claims", "GET"], ["/v1/claims/-?name=rebind/web", "DELETE"], ["/v1/session", "POST"]]) {
+                const answer = await fetch(path, { method, headers: { Authorization: `Bearer ${session}` } });
+                got.push(answer.status, (await answer.text()).includes("rebind/web"));
+            }
+            return got;
+        }, session);
+        same(answers, [403, false, 403, false, 403, false, 403, false, 403, false])'
+    nft delete table ip rebind
+    [ "$(port_of rebind/web)" = "$(cat "$T/port")" ]
+}
+
+# ---- keyboard, sizes, looks ----
+
+@test "all can be done by the keyboard alone, and each control has a name" {
+    served
+    dibs claim --keep /keys@main/web >"$T/web"
+    dibs claim --ttl 1h /keys@main/db >/dev/null
+    open_page
+    page 'const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.dataset.act || document.activeElement.textContent);
+        const named = await page.evaluate(() => [...document.querySelectorAll("button, input, select, canvas, a, [tabindex]")]
+            .filter(one => one.checkVisibility() && one.tabIndex >= 0 && !one.innerText?.trim() && !one.ariaLabel && !one.labels?.length
+                && !one.getAttribute("aria-labelledby")).map(one => one.outerHTML));
+        same(named, []);
+        await page.keyboard.press("/");
+        same(await focused(), "query");
+        await page.keyboard.type("keys db");
+        await page.keyboard.press("Enter");
+        await shows("#detail", "keys@main/db");
+        same(await focused(), "list");
+        await page.keyboard.press("/");
+        await page.keyboard.press("Escape");
+        same(await focused(), "map");
+        await page.keyboard.press("Enter");
+        same(await focused(), "detail");
+        for (let i = 0; i < 4 && !(await focused()).startsWith("Release"); i++)
+            await page.keyboard.press("Tab");
+        await page.keyboard.press("Enter");
+        await shows("#said", "Releasing keys@main/db");
+        same(await page.evaluate(() => document.activeElement.textContent), "Undo");
+        await page.keyboard.press("Enter");
+        await shows("#said", "keys@main/db stays yours");
+        await page.locator("#list").focus();
+        await page.keyboard.press("Home");
+        const active = () => page.evaluate(() => document.getElementById(list.getAttribute("aria-activedescendant")).ariaLabel);
+        await until(async () => (await active()).startsWith("dibs, 1 claim"));
+        await page.keyboard.press("ArrowLeft");
+        await page.keyboard.press("ArrowDown");
+        await until(async () => (await active()).startsWith("keys, 2 claims"));
+        await page.keyboard.press("ArrowRight");
+        await until(async () => (await active()).startsWith("main, 2 claims"));
+        await page.keyboard.press("End");
+        await page.keyboard.press("Enter");
+        await shows("#detail", "keys@main/web");
+        const seen = new Set();
+        for (let i = 0; i < 60; i++) {
+            await page.keyboard.press("Tab");
+            seen.add(await page.evaluate(() => document.activeElement.id));
+        }
+        for (const id of ["query", "theme", "help", "list", "map", "moment", "plot-time"])
+            is(seen.has(id), `Tab does not reach ${id}`);
+        await page.locator("#help").focus();
+        await page.keyboard.press("Enter");
+        await page.getByRole("dialog", { name: "Keys" }).waitFor();
+        await page.keyboard.press("Escape");
+        await page.getByRole("dialog").waitFor({ state: "hidden" });
+        same(await focused(), "help")'
+}
+
+@test "on a phone each view fits the screen, and is reached by its tab" {
+    served
+    dibs claim --keep /phone@main/web >"$T/web"
+    open_page '{ "viewport": { "width": 360, "height": 740 }, "hasTouch": true, "isMobile": true }'
+    page 'const views = { Claims: "#claims", Map: "#view", Port: "#port", Usage: "#usage" };
+        for (const [name, part] of Object.entries(views)) {
+            await button(name).tap();
+            same(await button(name).getAttribute("aria-pressed"), "true");
+            for (const other of Object.values(views))
+                same([other, await page.locator(other).isVisible()], [other, other === part]);
+            same([name, await page.evaluate(() => document.documentElement.scrollWidth)], [name, 360]);
+            const wide = await page.evaluate(() => [...document.querySelectorAll("body *")].filter(one => one.checkVisibility() && one.getBoundingClientRect().right > 361
+                && !one.closest("#pools")).map(one => one.outerHTML.slice(0, 80)));
+            same([name, wide], [name, []]);
+            const small = await page.evaluate(() => [...document.querySelectorAll("button, select")].filter(one => one.checkVisibility() && one.getBoundingClientRect().height < 24)
+                .map(one => one.outerHTML.slice(0, 80)));
+            same([name, small], [name, []]);
+        }
+        await button("Claims").tap();
+        await claim("port " + given.web).tap();
+        await page.locator("#port").waitFor();
+        await shows("#detail", "phone@main/web yours")' "web=$(cat "$T/web")"
+}
+
+@test "the page is light or dark as the system or its user wants, readable in both, and without animations" {
+    served
+    dibs claim --keep /looks/web >/dev/null
+    open_page '{ "colorScheme": "dark", "reducedMotion": "reduce" }'
+    page 'const paper = () => page.evaluate(() => {
+            const [r, g, b] = getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number);
+            return r + g + b;
+        });
+        // The least contrast of texts with what is below them (WCAG wants 4.5).
+        const contrast = () => page.evaluate(() => {
+            const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+            const rgb = color => { probe.fillStyle = color; probe.fillRect(0, 0, 1, 1); return [...probe.getImageData(0, 0, 1, 1).data]; };
+            const light = color => { const [r, g, b] = rgb(color).map(x => (x /= 255) <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
+            const ground = one => { for (; one; one = one.parentElement) { const color = getComputedStyle(one).backgroundColor; if (!/, 0\)$|transparent/.test(color)) return color; } };
+            return [...document.querySelectorAll("body *")].filter(one => one.checkVisibility() && !one.disabled && !one.closest(".row.current") &&
+                [...one.childNodes].some(child => child.nodeType === 3 && child.data.trim())).map(one => {
+                    const [a, b] = [light(getComputedStyle(one).color), light(ground(one))].sort((a, b) => b - a);
+                    return [(a + .05) / (b + .05), one.outerHTML.slice(0, 80)];
+                }).filter(([ratio]) => ratio < 4.5);
+        });
+        is(await paper() < 200, "not dark");
+        same(await contrast(), []);
+        await page.emulateMedia({ colorScheme: "light" });
+        is(await paper() > 600, "not light");
+        same(await contrast(), []);
+        await button("Theme: auto").click();
+        await button("Theme: light").click();
+        is(await paper() < 200, "not dark by choice");
+        await page.reload();
+        await shows("#state", "live");
+        await button("Theme: dark").waitFor();
+        is(await paper() < 200, "the choice is not kept");
+        same(await page.evaluate(() => document.getAnimations().length), 0)'
+}
+
+@test "an idle page draws nothing and asks little, and a hidden one asks nothing" {
+    served
+    dibs claim --keep /idle/web >/dev/null
+    open_page
+    page 'await claim("web, dynamic").waitFor();
+        await page.mouse.move(0, 0);
+        await page.waitForTimeout(1000);
+        await page.evaluate(() => {
+            window.frames_ = 0;
+            const ask = requestAnimationFrame;
+            window.requestAnimationFrame = what => { frames_++; return ask(what); };
+        });
+        const before = urls().length;
+        await page.waitForTimeout(4000);
+        const frames = await page.evaluate(() => frames_);
+        is(frames <= 20, `${frames} frames in four seconds of nothing`);
+        is(urls().length - before <= 6, `${urls().length - before} requests in four seconds`);
+        await page.evaluate(() => Object.defineProperty(document, "hidden", { get: () => true }));
+        await page.waitForTimeout(500);
+        const hidden = urls().length;
+        await page.waitForTimeout(3000);
+        is(urls().length - hidden <= 1, "a hidden page goes on asking")'
 }

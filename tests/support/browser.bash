@@ -42,7 +42,10 @@ page() {
     output=$(curl -sS --max-time 120 --unix-socket "$BROWSER/socket" -w '\n%{http_code}' "${words[@]}" --data-binary @- "$url" <<<"$body") || status=$?
     code=${output##*$'\n'}
     output=${output%$'\n'*}
-    [ "$status" = 0 ] && [ "$code" = 200 ] || { printf '%s\n' "$output" >&2; return 1; }
+    if [ "$status" != 0 ] || [ "$code" != 200 ]; then
+        printf '%s\n' "$output" >&2
+        return 1
+    fi
 }
 
 # page_end [REGEX]: close the pages. Fails if their consoles had errors or warnings, but for those that match.
