@@ -8,7 +8,7 @@ load ../support/serve
 
 WAY=${DIBS_TEST_AS:-seccomp}
 CALLS="own_server families both_families refusals untouched non_blocking signals waiting_connect threads vfork
-    reuse_port old_calls"
+    reuse_port old_calls fast_open"
 
 setup_file() {
     local flags=()
@@ -83,7 +83,7 @@ held_ports() {
         [ "$code" -eq 0 ] || complain "$name"
         [ -z "$errs" ] || complain "$name"
     done
-    for name in own_server datagrams threads waiting_connect; do
+    for name in own_server datagrams threads waiting_connect fast_open; do
         capture as -q --as 5300/tcp+udp -- "$CALL" "$name" 5300
         [ "$code" -eq 0 ] || complain "$name with tcp+udp"
         [ -z "$errs" ] || complain "$name with tcp+udp"
@@ -324,10 +324,12 @@ END
 
 # bats test_tags=notifier
 @test "a second --as inside the first one fails clearly before its command starts" {
-    capture as -q --as 3000 -- "$DIBS" -q run --as-by seccomp --as 4000 -- touch "$T/ran"
-    [ "$code" -eq 1 ]
-    [[ $errs = *"runs under another 'dibs run --as'"* ]]
-    [ ! -e "$T/ran" ]
+    for way in seccomp bpf; do # a daemon's programs would get the calls after the first one's notifier
+        capture as -q --as 3000 -- "$DIBS" -q run --as-by $way --as 4000 -- touch "$T/ran"
+        [ "$code" -eq 1 ]
+        [[ $errs = *"the command of another 'dibs run --as'"* ]]
+        [ ! -e "$T/ran" ]
+    done
     held_ports 0
 }
 
@@ -364,6 +366,30 @@ for host in ("192.0.2.9", "2001:db8::9", "::ffff:192.0.2.9", "203.0.113.1"):
 END
     capture as -q --as 3000 -- "$PYTHON" "$T/ask.py"
     [ "$out" = $'3000\n3000\n3000\nENETUNREACH' ] || complain "addresses"
+}
+
+@test "a peer on another host keeps its port, also one that is a number's port here" {
+    needs_root
+    needs nsenter
+    [ "$(ip -o link | wc -l)" -eq 1 ] || skip "not in a network of its own"
+    start unshare --net sleep 60
+    other=$STARTED
+    wait_until 10 grep -qx sleep "/proc/$other/comm"
+    ip link add near type veth peer name far netns "$other"
+    ip addr add 198.51.100.1/24 dev near
+    ip link set near up
+    nsenter -t "$other" -n sh -c 'ip addr add 198.51.100.2/24 dev far; ip link set far up'
+    start "$DIBS" run --as-by "$WAY" --as 3000 -- "$PYTHON" -c 'import socket
+server = socket.create_server(("", 3000))
+print("ready", flush=True)
+near, address = server.accept()
+print(near.getpeername() == address, near.getsockname()[1])' >"$T/said" 2>"$T/noted"
+    wait_until 10 grep -q ready "$T/said"
+    nsenter -t "$other" -n "$PYTHON" -c 'import socket, sys
+far = socket.create_connection(("198.51.100.1", int(sys.argv[1])), 10, ("", int(sys.argv[1])))
+far.recv(1)' "$(outside 3000)"
+    wait_until 10 grep -qx 'True 3000' "$T/said"
+    ip link del near
 }
 
 @test "processes in another network of their own have their own ports" {

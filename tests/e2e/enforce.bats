@@ -508,6 +508,23 @@ END
     done
 }
 
+@test "a command with --as inside of another one has the numbers of both, its own first" {
+    enforcing
+    cat >"$T/both.py" <<'END'
+import socket, sys
+server = socket.create_server(("", 3000))
+print(server.getsockname()[1], *(socket.create_connection(("localhost", int(p))).getpeername()[1] for p in sys.argv[1:]))
+END
+    cat >"$T/outer" <<END
+python3 -c 'import socket, time; server = socket.create_server(("", 4000)); open("$T/up", "x"); time.sleep(60)' &
+until [ -e "$T/up" ]; do sleep 0.05; done
+"$DIBS" -q run --as 3000 -- python3 "$T/both.py" 3000 4000
+kill \$!
+END
+    run dibs -q run --as 3000 --as 4000 -- sh "$T/outer"
+    [ "$output" = "3000 3000 4000" ] || { echo "$output"; false; }
+}
+
 @test "the metrics say whether the kernel enforces claims, and count those that it could not" {
     serve_start
     ask /metrics

@@ -641,6 +641,23 @@ static void serve(void)
     }
 }
 
+/* A send with the first packet of a connection reaches the own server or fails; programs connect then. */
+static void fast_open(void)
+{
+    struct sockaddr_in address = v4("127.0.0.1");
+    int server = listen_on("127.0.0.1", 4);
+    int client = tcp(AF_INET);
+
+    if (sendto(client, "x", 1, MSG_FASTOPEN, WITH(address)) < 0)
+        CHECK(errno == EOPNOTSUPP && connect(client, WITH(address)) == 0);
+    CHECK(port_of(client, true) == port);
+    int accepted = accept(server, NULL, NULL);
+    CHECK(accepted >= 0);
+    close(accepted);
+    close(client);
+    close(server);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -657,6 +674,7 @@ static const struct {
     { "vfork", a_vfork },
     { "reuse_port", reuse_port },
     { "old_calls", old_calls },
+    { "fast_open", fast_open },
     { "datagrams", datagrams },
     { "messages", messages },
     { "waiting_receive", waiting_receive },

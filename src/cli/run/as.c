@@ -160,10 +160,14 @@ static dibs_status choose_way(struct cli *cli, const struct run_as_options *opti
     dibs_err no_ledger = { 0 };
 
     *is_in_kernel = false;
+    if (way && strcmp(way, "seccomp") != 0 && strcmp(way, "bpf") != 0)
+        return err_set(err, DIBS_INVALID, "run: --as-by %.32s: there are seccomp and bpf", way);
+    if (as_is_served()) /* it would answer the calls before the kernel's programs see them */
+        return err_set(err, DIBS_FAILURE,
+                       "run: --as cannot work here: this is the command of another "
+                       "'dibs run --as', whose numbers it has");
     if (way && strcmp(way, "seccomp") == 0)
         return DIBS_OK;
-    if (way && strcmp(way, "bpf") != 0)
-        return err_set(err, DIBS_INVALID, "run: --as-by %.32s: there are seccomp and bpf", way);
     if (options->is_passed) /* the kernel's programs are those of the cgroup in which a socket was made */
         return way ? err_set(err, DIBS_INVALID, "run: --as-by bpf does not know sockets that dibs passes")
                    : DIBS_OK;

@@ -33,6 +33,8 @@ void as_filter_free(struct as_filter *filter); /* NULL is fine */
 int as_filter_load(const struct as_filter *filter);
 /* Return why this errno came from as_filter_load(). */
 const char *as_filter_why(int code);
+/* Does a notifier of dibs serve this process? */
+bool as_is_served(void);
 /* Must the processes be descendants of the notifier for it to reach their sockets (Yama)? */
 bool as_needs_descendants(void);
 /* Get the process's file descriptor `fd`; a negative errno when this process may not. */

@@ -108,7 +108,7 @@ static struct as_answer answer_name(const struct as_request *request)
     int code = -1;
 
     if (fd < 0)
-        return AS_CONTINUE;
+        return request->args[1] == AS_ASK ? returns(AS_SERVED) : AS_CONTINUE;
     if (request->call == AS_GETSOCKNAME)
         code = getsockname(fd, &address.any, &address.size);
     else
@@ -118,7 +118,8 @@ static struct as_answer answer_name(const struct as_request *request)
     dibs_proto proto = as_socket_proto(fd);
     const struct as_number *number =
         proto ? as_number_outside(request->tree, proto, as_address_port(&address)) : NULL;
-    if (!number)
+    /* A peer on another host has a port of its own. */
+    if (!number || (request->call == AS_GETPEERNAME && !as_address_is_local(&address)))
         return AS_CONTINUE;
     as_address_set_port(&address, number->inside);
     return put_name(request, &address);

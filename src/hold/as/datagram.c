@@ -230,12 +230,16 @@ struct as_answer as_datagram_send(const struct as_request *request)
             return AS_CONTINUE;
         is_ours = find_target(request, &d->message, &to);
     }
-    AUTO(fd_auto) int fd = is_ours ? as_request_socket(request) : -1;
-    if (fd < 0 || as_socket_proto(fd) != DIBS_UDP || !as_request_is_valid(request))
+    int flags = (int) request->args[request->call == AS_SENDMSG ? 2 : 3];
+    bool connects = flags & MSG_FASTOPEN; /* a TCP socket; to any number */
+    AUTO(fd_auto) int fd = is_ours || connects ? as_request_socket(request) : -1;
+    dibs_proto proto = fd < 0 ? 0 : as_socket_proto(fd);
+    if (connects && proto == DIBS_TCP)
+        return (struct as_answer){ .value = -EOPNOTSUPP };
+    if (!is_ours || proto != DIBS_UDP || !as_request_is_valid(request))
         return AS_CONTINUE;
     if (request->call == AS_SENDMMSG)
         return send_several(request, fd, d, n);
-    int flags = (int) request->args[request->call == AS_SENDTO ? 3 : 2];
     return (struct as_answer){ .value = send_one(request, fd, flags, d) };
 }
 

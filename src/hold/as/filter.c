@@ -40,6 +40,12 @@ const char *const as_call_names[AS_CALL_COUNT] = {
     [AS_RECVMMSG] = "recvmmsg",
 };
 
+/* The argument with the flags of calls that can send with the first packet of a connection. */
+static const struct {
+    enum as_call call;
+    unsigned flags;
+} fast_open[] = { { AS_SENDTO, 3 }, { AS_SENDMSG, 2 }, { AS_SENDMMSG, 3 } };
+
 static void context_auto(scmp_filter_ctx *context)
 {
     if (*context)
@@ -64,6 +70,17 @@ static int add_rules(scmp_filter_ctx context, bool has_udp)
             code = seccomp_rule_add(context, SCMP_ACT_NOTIFY, number, 1, has_address);
         else
             code = seccomp_rule_add(context, SCMP_ACT_NOTIFY, number, 0);
+    }
+    /* A send that connects, too, would go to the number itself. Programs connect when they may not do that.
+     */
+    for (size_t i = 0; i < sizeof fast_open / sizeof *fast_open && !has_udp && !code; i++) {
+        const struct scmp_arg_cmp connects = { .arg = fast_open[i].flags,
+                                               .op = SCMP_CMP_MASKED_EQ,
+                                               .datum_a = MSG_FASTOPEN,
+                                               .datum_b = MSG_FASTOPEN };
+
+        code = seccomp_rule_add(context, SCMP_ACT_ERRNO(EOPNOTSUPP),
+                                seccomp_syscall_resolve_name(as_call_names[fast_open[i].call]), 1, connects);
     }
     /* A ring's operations are invisible to a filter: with it a program would bypass the notifier. */
     if (!code)
@@ -119,6 +136,11 @@ int as_filter_load(const struct as_filter *filter)
     if (fd < 0 && errno == EACCES && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
         fd = load(filter);
     return fd < 0 ? -errno : (int) fd; /* the kernel opens it close-on-exec */
+}
+
+bool as_is_served(void)
+{
+    return syscall(SYS_getsockname, -1, AS_ASK, NULL) == AS_SERVED;
 }
 
 const char *as_filter_why(int code)

@@ -26,6 +26,11 @@ enum as_call {
 extern const char *const as_call_names[AS_CALL_COUNT];
 
 enum { AS_ARGS = 6 };
+
+/* as_is_served() calls getsockname() of no socket with this address; the notifier returns AS_SERVED. */
+#define AS_ASK ((uintptr_t) 0x64696273)
+enum { AS_SERVED = 3000 };
+
 /* One reported call. Its process waits for the answer; it may be killed meanwhile. */
 struct as_request {
     struct as_tree *tree;
