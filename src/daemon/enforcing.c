@@ -66,7 +66,8 @@ void engine_isolate(struct engine *engine, pid_t parent, const dibs_claim *claim
     if (!engine->enforce || claim->holder != DIBS_HELD_BY_PROCESS ||
         !find_child(engine, parent, process_pid_here(&engine->core->view, &claim->process), &facts))
         return;
-    if (enforce_isolate(engine->enforce, &facts.process, path, &err) != DIBS_OK && !engine->has_no_cgroups)
+    if (enforce_isolate(engine->enforce, &facts.process, facts.uid, path, &err) != DIBS_OK &&
+        !engine->has_no_cgroups)
         LOG(LOG_WARNING,
             "commands get no cgroup of their own: a descendant that leaves them may bind nothing", "why",
             err.msg);
@@ -87,7 +88,7 @@ dibs_status engine_number(struct engine *engine, pid_t parent, pid_t pid, struct
     if (numbers->n > 0 && numbers->is_users && !process_cannot_gain_rights(pid))
         return err_set(err, DIBS_DENIED, "process %d could still gain rights: set PR_SET_NO_NEW_PRIVS first",
                        (int) pid);
-    dibs_status s = enforce_isolate(engine->enforce, &facts.process, cgroup, err);
+    dibs_status s = enforce_isolate(engine->enforce, &facts.process, facts.uid, cgroup, err);
     return s == DIBS_OK && numbers->n > 0 ? enforce_numbers(engine->enforce, &facts.process, numbers, err)
                                           : s;
 }

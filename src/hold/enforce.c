@@ -292,9 +292,10 @@ void enforce_forget(struct enforce *enforce)
     enforce->is_putting_all = true;
 }
 
-dibs_status enforce_isolate(struct enforce *enforce, const dibs_process *process, char *path, dibs_err *err)
+dibs_status enforce_isolate(struct enforce *enforce, const dibs_process *process, uint32_t uid, char *path,
+                            dibs_err *err)
 {
-    return run_cgroup_make(enforce->cgroups, process, path, err);
+    return run_cgroup_make(enforce->cgroups, process, uid, path, err);
 }
 
 /* Attach a program to a cgroup. Unlike a link this stays until the cgroup is removed, also without us. */

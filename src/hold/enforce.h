@@ -32,7 +32,8 @@ dibs_status enforce_put(struct enforce *enforce, const dibs_claim *claim, dibs_e
 void enforce_drop(struct enforce *enforce, uint64_t claim_id);
 /* Give the process (of our pid namespace) a cgroup of its own, as run_cgroup_make(): claims that it makes or
  * gets afterwards belong to all processes in it. */
-dibs_status enforce_isolate(struct enforce *enforce, const dibs_process *process, char *path, dibs_err *err);
+dibs_status enforce_isolate(struct enforce *enforce, const dibs_process *process, uint32_t uid, char *path,
+                            dibs_err *err);
 /* Has enforce_put() given the claim to the kernel? */
 bool enforce_has(const struct enforce *enforce, uint64_t claim_id);
 /* Write the address as the kernel's programs compare it: IPv4 mapped into IPv6. */

@@ -33,6 +33,7 @@ enum {
 struct cgroup {
     struct hash_table_item item; /* first; key: the pid */
     uint64_t start_ticks;
+    uint32_t uid; /* the command's user */
     int64_t made_ms;
     struct run_cgroup is;
     char path[]; /* below the root, with a slash in front */
@@ -78,26 +79,52 @@ static struct cgroup *find(const struct run_cgroups *c, int32_t pid, uint64_t st
     return (struct cgroup *) item;
 }
 
+struct count {
+    uint32_t uid;
+    size_t n;
+};
+
+static void count_one(void *ctx, struct hash_table_item *item)
+{
+    struct count *count = ctx;
+
+    count->n += ((struct cgroup *) item)->uid == count->uid;
+}
+
+/* May the user have one more? */
+static dibs_status check_room(struct run_cgroups *c, uint32_t uid, dibs_err *err)
+{
+    struct count count = { .uid = uid };
+
+    if (c->all.n == RUN_CGROUPS_MAX)
+        return err_set(err, DIBS_UNAVAILABLE, "there are %d cgroups of commands already", RUN_CGROUPS_MAX);
+    if (uid != 0 && c->all.n >= RUN_CGROUPS_USER_MAX)
+        hash_table_each(&c->all, count_one, &count);
+    if (count.n >= RUN_CGROUPS_USER_MAX)
+        return err_set(err, DIBS_UNAVAILABLE, "user %" PRIu32 " has %d cgroups of commands already", uid,
+                       RUN_CGROUPS_USER_MAX);
+    return DIBS_OK;
+}
+
 /* Remember an existing cgroup. One that another user has made counts for nothing, whatever its name says: in
  * a subtree that is theirs users make cgroups as they like, and put their processes into these. */
-static dibs_status add(struct run_cgroups *c, const char *path, int32_t pid, uint64_t start_ticks,
+static dibs_status add(struct run_cgroups *c, const char *path, const dibs_process *process, uint32_t uid,
                        dibs_err *err)
 {
     struct stat st = { 0 };
     struct cgroup *cgroup = NULL;
 
-    if (c->all.n == RUN_CGROUPS_MAX)
-        return err_set(err, DIBS_UNAVAILABLE, "there are %d cgroups of commands already", RUN_CGROUPS_MAX);
     if (fstatat(c->root_fd, path + 1, &st, 0) != 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "looking at the cgroup %s", path);
     if (st.st_uid != geteuid())
         return err_set(err, DIBS_UNAVAILABLE, "another user has made the cgroup %s", path);
     cgroup = calloc(1, sizeof *cgroup + strlen(path) + 1);
-    if (!cgroup || !hash_table_add(&c->all, &cgroup->item, (uint64_t) pid)) {
+    if (!cgroup || !hash_table_add(&c->all, &cgroup->item, (uint64_t) process->pid)) {
         free(cgroup);
         return err_set(err, DIBS_FAILURE, "making a cgroup: out of memory");
     }
-    cgroup->start_ticks = start_ticks;
+    cgroup->start_ticks = process->start_ticks;
+    cgroup->uid = uid;
     cgroup->made_ms = clock_monotonic_ms();
     cgroup->is.id = st.st_ino; /* of cgroup v2 the inode is the number that the kernel's programs see */
     for (const char *p = path; *p; p++)
@@ -121,7 +148,7 @@ static dibs_status move_to(const struct run_cgroups *c, const char *path, int32_
     return err_os(err, DIBS_UNAVAILABLE, errno, "moving process %" PRId32 " into its cgroup", pid);
 }
 
-dibs_status run_cgroup_make(struct run_cgroups *cgroups, const dibs_process *process,
+dibs_status run_cgroup_make(struct run_cgroups *cgroups, const dibs_process *process, uint32_t uid,
                             char path[RUN_CGROUP_PATH_MAX + 1], dibs_err *err)
 {
     const struct cgroup *known = find(cgroups, process->pid, process->start_ticks);
@@ -131,16 +158,21 @@ dibs_status run_cgroup_make(struct run_cgroups *cgroups, const dibs_process *pro
         (void) text_copy(path, RUN_CGROUP_PATH_MAX + 1, known->path);
         return DIBS_OK;
     }
-    dibs_status s = process_cgroup(process->pid, inside, sizeof inside, err);
+    dibs_status s = check_room(cgroups, uid, err);
+    if (s == DIBS_OK)
+        s = process_cgroup(process->pid, inside, sizeof inside, err);
     if (s != DIBS_OK)
         return s;
     int n = snprintf(path, RUN_CGROUP_PATH_MAX + 1, "%s/" NAME_FORMAT, inside, process->pid,
                      process->start_ticks);
     if (n > RUN_CGROUP_PATH_MAX)
         return err_set(err, DIBS_UNAVAILABLE, "the path of the cgroup %s is too long", inside);
-    if (mkdirat(cgroups->root_fd, path + 1, 0755) != 0 && errno != EEXIST)
+    bool is_new = mkdirat(cgroups->root_fd, path + 1, 0755) == 0;
+    if (!is_new && errno != EEXIST)
         return err_os(err, DIBS_UNAVAILABLE, errno, "making the cgroup %s", path);
-    s = add(cgroups, path, process->pid, process->start_ticks, err);
+    s = add(cgroups, path, process, uid, err);
+    if (s != DIBS_OK && is_new)
+        (void) unlinkat(cgroups->root_fd, path + 1, AT_REMOVEDIR);
     return s == DIBS_OK ? move_to(cgroups, path, process->pid, err) : s;
 }
 
@@ -208,6 +240,16 @@ static bool read_name(const char *name, int32_t *pid, uint64_t *start_ticks)
     return true;
 }
 
+/* Return the user of a process, or root. */
+static uint32_t user_of(int32_t pid)
+{
+    char name[32];
+    struct stat st = { 0 };
+
+    (void) snprintf(name, sizeof name, "/proc/%" PRId32, pid);
+    return stat(name, &st) == 0 ? st.st_uid : 0;
+}
+
 struct search {
     struct run_cgroups *cgroups;
     char path[RUN_CGROUP_PATH_MAX + 1];
@@ -227,15 +269,14 @@ static void search_below(struct search *search, int fd, size_t length, unsigned 
     rewinddir(folder);
     while ((entry = readdir(folder)) != NULL && search->n_seen++ < DIRECTORIES_MAX) {
         size_t room = sizeof search->path - length;
-        int32_t pid = 0;
-        uint64_t ticks = 0;
+        dibs_process process = { 0 };
 
         if (entry->d_type != DT_DIR || entry->d_name[0] == '.' ||
             (size_t) snprintf(search->path + length, room, "/%s", entry->d_name) >= room)
             continue;
-        if (read_name(entry->d_name, &pid, &ticks))
-            (void) add(search->cgroups, search->path, pid, ticks,
-                       NULL); /* full: an administrator removes it */
+        if (search->cgroups->all.n < RUN_CGROUPS_MAX && /* full: an administrator removes it */
+            read_name(entry->d_name, &process.pid, &process.start_ticks))
+            (void) add(search->cgroups, search->path, &process, user_of(process.pid), NULL);
         AUTO(fd_auto) int below = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (below >= 0 && level < LEVEL_MAX)
             search_below(search, below, length + 1 + strlen(entry->d_name), level + 1);
@@ -287,6 +328,7 @@ void run_cgroups_close(struct run_cgroups *cgroups)
     if (cgroups->has_thread)
         (void) pthread_join(cgroups->thread, NULL);
     fd_auto(&cgroups->moves[0]);
+    run_cgroups_clean(cgroups);
     hash_table_each(&cgroups->all, free_one, &cgroups->all);
     hash_table_done(&cgroups->all);
     fd_auto(&cgroups->root_fd);

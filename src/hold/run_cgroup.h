@@ -22,13 +22,15 @@ struct run_cgroup {
 
 /* Find the cgroups of an earlier daemon below `root`, where cgroup v2 is mounted. */
 dibs_status run_cgroups_open(const char *root, struct run_cgroups **out, dibs_err *err);
-void run_cgroups_close(struct run_cgroups *cgroups); /* NULL is fine; the cgroups stay */
+/* Remove the cgroups without a process, and free the rest of the memory. NULL is fine. */
+void run_cgroups_close(struct run_cgroups *cgroups);
 
 /* Make a cgroup for the process and move it there. The move takes some milliseconds and goes on after the
  * return: *path (relative to the root, RUN_CGROUP_PATH_MAX) is in /proc/PID/cgroup when it is done. A process
- * that has one already keeps it. UNAVAILABLE: the kernel refuses, or there are too many. */
-enum { RUN_CGROUP_PATH_MAX = 1023, RUN_CGROUPS_MAX = 4096 };
-dibs_status run_cgroup_make(struct run_cgroups *cgroups, const dibs_process *process,
+ * that has one already keeps it. UNAVAILABLE: the kernel refuses, or there are too many; then there is no new
+ * one. An ordinary user may have a quarter of all, so that no user takes them from the others. */
+enum { RUN_CGROUP_PATH_MAX = 1023, RUN_CGROUPS_MAX = 4096, RUN_CGROUPS_USER_MAX = RUN_CGROUPS_MAX / 4 };
+dibs_status run_cgroup_make(struct run_cgroups *cgroups, const dibs_process *process, uint32_t uid,
                             char path[RUN_CGROUP_PATH_MAX + 1], dibs_err *err);
 /* Return the cgroup that was made for the process; false: none. */
 bool run_cgroup_of(const struct run_cgroups *cgroups, const dibs_process *process, struct run_cgroup *out);

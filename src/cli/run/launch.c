@@ -277,7 +277,9 @@ static void wait_for_cgroups(const struct launch_claims *claims)
             continue;
         last = pid;
         if (dibs_numbers_set(claims->cli->handle, &(dibs_numbers){ .pid = pid }, &err) != DIBS_OK)
-            cli_note(claims->cli, "the command has no cgroup of its own: %s", err.msg);
+            cli_note(claims->cli,
+                     "the command has no cgroup of its own, so a descendant that leaves it may not bind: %s",
+                     err.msg);
     }
 }
 

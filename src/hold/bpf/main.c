@@ -157,6 +157,9 @@ static bool load_numbers(int *fds)
 
 static int reply_refused(void)
 {
+    if (errno == EPERM)
+        return reply(NULL, "only root of the host may load programs into the kernel (CAP_BPF, CAP_NET_ADMIN "
+                           "and CAP_PERFMON)");
     return reply(NULL, "the kernel does not accept the programs: %s%s%s", strerror(errno),
                  first_warning[0] ? ": " : "", first_warning);
 }
