@@ -3,13 +3,18 @@
 # Every recipe of docs/RECIPES.md, as it stands there, with the real programs. A test has the title of its recipe.
 load ../support/dibs
 load ../support/npm
+load ../support/sandbox
 load ../support/session
+load ../support/slurm
 
 setup() {
     session_setup
     needs curl script
 }
-teardown() { session_teardown; }
+teardown() {
+    session_teardown
+    sandbox_teardown
+}
 
 # starts N NAME [TEXT]: the N-th block of the recipe keeps running on a terminal, and the claim's own server answers.
 starts() {
@@ -227,6 +232,74 @@ PY
     worker=${worker##*:}
     base=$(dibs get --existing worker/0)
     [ "$worker" -ge "$base" ] && [ "$worker" -le $((base + 3)) ]
+}
+
+# submit [SBATCH OPTION]...: the recipe as it is typed, by an ordinary user on the first node; $job is the job's number.
+submit() {
+    local words
+    words=$(cat "$T/recipe.1")
+    # shellcheck disable=SC2086 # words
+    job=$(SLURM_USER=1 on n1 ${words/sbatch/sbatch $*})
+    job=${job##* }
+}
+
+has_no_claims() { [ "$(on "$1" dibs ls --all --json)" = '[]' ]; } # has_no_claims NODE
+
+@test "Slurm" {
+    needs_root
+    needs slurmctld slurmd sbatch
+    public_folder
+    slurm_folder
+    recipe "Slurm"
+    chmod 0755 prolog task_* epilog
+    cp prolog task_prolog epilog "$SLURM/etc"
+    mapfile -t conf <slurm.conf
+    cp "$BATS_TEST_DIRNAME/train.py" job.sh task_* "$PUBLIC"
+    cd "$PUBLIC"
+    slurm_start "${conf[@]}"
+
+    # Four ranks on two nodes meet at a port of the first one, also when the user's own variables say something else.
+    submit --export=ALL,MASTER_PORT=1,RANK_PORT=1
+    first=$job
+    # Meanwhile a job of the same user that does not end by itself has ports of its own.
+    sed -i 's/^srun.*/srun sleep 600/' job.sh
+    submit --output sleeps.out
+    wait_until 20 job_has_ended "$first"
+    grep -qx "4 ranks met" job.out
+    [ "$(grep -c '^ring ' job.out)" -eq 4 ]
+    wait_until 20 job_has_steps "$job" 2
+    for node in n1 n2; do
+        on $node dibs ls --all --json >"$T/claims"
+        /usr/bin/python3 - "$T/claims" "$job" <<'PY'
+import json, sys
+got = [(c["name"], c["principal"]) for c in json.load(open(sys.argv[1]))]
+assert got == [(f"slurm/{sys.argv[2]}/{i}", "uid:1") for i in range(9)], got
+PY
+    done
+    # Nothing of either job is left, of the second one after its end by force.
+    on n1 scancel "$job"
+    for node in n1 n2; do wait_until 20 has_no_claims $node; done
+    [ "$(on n2 dibs log --json | grep -o '"what":"released"' | wc -l)" -eq 18 ]
+
+    # A task that holds a port itself: dibs knows its process, and the port is free when it is killed.
+    cp task_port "$SLURM/etc/task_prolog"
+    # shellcheck disable=SC2016 # for the shell of the job
+    sed -i 's/^srun.*/echo "$PORT"; exec sleep 600/' job.sh
+    submit --nodes 1 --output task.out
+    wait_until 20 grep -qx '[0-9]*' task.out
+    port=$(cat task.out)
+    [ "$(on n1 dibs ls --all --json --port "$port" | field holder)" != None ]
+    on n1 scancel --signal KILL --full "$job"
+    wait_until 20 job_has_ended "$job"
+    wait_until 10 has_no_claims n1
+    cp task_prolog "$SLURM/etc"
+
+    # When no ports are left the job says so, and the nodes stay in use.
+    on n1 dibs pool set default --ranges 20000-20003
+    submit --output none.out
+    wait_until 20 job_has_ended "$job"
+    grep -qx "no ports from dibs" none.out
+    [ "$(on n1 sinfo -h -o '%D %T')" = '2 idle' ]
 }
 
 # daemon: the first block of the recipe. Root's daemon has its sockets in /run, which is another one here; clients of

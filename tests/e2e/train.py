@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Train nothing, but meet as PyTorch's ranks do: rank 0 listens on MASTER_PORT, the others connect, and each uses the
-ports from RING_BASE on for itself."""
+ports from RING_BASE on for itself, or RANK_PORT alone."""
 import os
 import socket
 import sys
 import time
 
 rank, world, port = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
-base = int(os.environ["RING_BASE"])
-ring = [socket.create_server(("localhost", base + i)) for i in range(int(os.environ.get("RING_SIZE", "8")))]
+base = int(os.environ.get("RING_BASE") or os.environ["RANK_PORT"])
+size = int(os.environ.get("RING_SIZE", "8")) if "RING_BASE" in os.environ else 1
+ring = [socket.create_server(("localhost", base + i)) for i in range(size)]
 os.write(1, f"ring {base}\n".encode())  # at once: the other ranks write, too
 LIMIT_S = 30
 end = time.monotonic() + LIMIT_S
