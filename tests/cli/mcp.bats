@@ -549,9 +549,13 @@ for name, entry in zip(names, listed):
     config = (tomllib.loads if name == "codex" else json.loads)(text)
     assert list(config) == [keys.get(name, "mcpServers")], config
     [server] = config.popitem()[1].values()
+    assert {"DIBS_LEDGER", "DIBS_SOCKET", "XDG_STATE_HOME", "XDG_CONFIG_HOME"} < set(server["env"]), server
+    assert "XDG_RUNTIME_DIR" not in server["env"]  # no daemon has its socket there
     assert server["command"] == os.path.realpath(os.environ["DIBS"]), server
     words = [w.replace("${workspaceFolder}", os.getcwd()) for w in server["args"]]
-    at_home = Session(program=[server["command"], *words], cwd="/" if "--project" in words else None)
+    # Agents start a server with hardly a variable but those of its configuration.
+    bare = ["env", "-i", "HOME=" + os.environ["HOME"], *(f"{k}={v}" for k, v in server["env"].items())]
+    at_home = Session(program=[*bare, server["command"], *words], cwd="/" if "--project" in words else None)
     assert at_home.give("get_port", name="api") == {"port": int(dibs("get", "api"))}
     assert at_home.close() == 0
 END
@@ -562,6 +566,23 @@ END
     says "did you mean 'claude-code'"
     refused 2 mcp instal
     refused 2 mcp serve now
+}
+
+@test "a configuration has the settings of its call, and where the user's daemon is; without any it has none" {
+    mkdir -p "$XDG_RUNTIME_DIR/dibs"
+    touch "$XDG_RUNTIME_DIR/dibs/dibs.sock"
+    DIBS_GROUP=ignored dibs --group 'a"b' mcp install codex >"$T/config.toml"
+    DIBS_GROUP=one dibs mcp install zed >"$T/every-project.json"
+    DIBS_GROUP=one dibs mcp install gemini >"$T/project.json"
+    env -i HOME="$HOME" XDG_STATE_HOME=relative DIBS_TTL= "$DIBS" mcp install cursor >"$T/config.json"
+    "$PYTHON" -SE - "$T" <<'END'
+import json, os, sys, tomllib
+env = tomllib.load(open(sys.argv[1] + "/config.toml", "rb"))["mcp_servers"]["dibs"]["env"]
+assert env["DIBS_GROUP"] == 'a"b' and env["XDG_RUNTIME_DIR"] == os.environ["XDG_RUNTIME_DIR"], env
+assert "env" not in json.load(open(sys.argv[1] + "/config.json"))["mcpServers"]["dibs"]
+assert "DIBS_GROUP" not in open(sys.argv[1] + "/every-project.json").read()
+assert '"DIBS_GROUP": "one"' in open(sys.argv[1] + "/project.json").read()
+END
 }
 
 @test "the path in a configuration is quoted, whatever it is" {

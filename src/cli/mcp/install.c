@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -36,6 +37,13 @@ static const struct agent {
     { "agents-md", "every agent", "AGENTS.md", MARKDOWN, NULL, NULL, NONE },
 };
 
+/* Where to add the variables, and how. */
+struct variables {
+    struct bytes *out;
+    enum form form;
+    size_t n;
+};
+
 /* Add a text as JSON writes it, which TOML reads, too. */
 static void add_quoted(struct bytes *out, const char *text)
 {
@@ -45,7 +53,59 @@ static void add_quoted(struct bytes *out, const char *text)
     jsonw_string(&w, text);
 }
 
-static void add_json(struct bytes *out, const struct agent *agent, const char *program, const char *project)
+static void add_variable(struct variables *to, const char *name, const char *value)
+{
+    bool is_toml = to->form == TOML;
+
+    bytes_add_text(to->out, to->n++ > 0 ? (is_toml ? ", " : ",\n        ")
+                            : is_toml   ? "env = { "
+                                        : ",\n      \"env\": {\n        ");
+    add_quoted(to->out, name);
+    bytes_add_text(to->out, is_toml ? " = " : ": ");
+    add_quoted(to->out, value);
+}
+
+/* Return whether the user's own daemon has its socket in this folder, $XDG_RUNTIME_DIR. */
+static bool has_socket(const char *runtime)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/dibs/dibs.sock", runtime);
+
+    return n > 0 && (size_t) n < sizeof path && access(path, F_OK) == 0;
+}
+
+/* Add the settings of this call's options and environment, and what decides where the user's ledger, settings
+ * file and daemon are. Agents start their servers with few variables; without these a session could use
+ * another ledger than the shell. */
+static void add_variables(const struct cli *cli, struct bytes *out, const struct agent *agent)
+{
+    static const char *const places[] = { "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR" };
+    struct variables to = { .out = out, .form = agent->form };
+    bool is_for_all = agent->file[0] == '~'; /* projects, of which a group in the environment is only one's */
+
+    for (int i = 0; i < DIBS_SETTING_COUNT; i++) {
+        const char *option = dibs_setting_name((dibs_setting) i);
+        char name[48];
+
+        dibs_setting_env((dibs_setting) i, name);
+        const char *value = cli_has(cli, option)                ? cli_value(cli, option)
+                            : is_for_all && i == DIBS_SET_GROUP ? NULL
+                                                                : getenv(name);
+        if (value && value[0])
+            add_variable(&to, name, value);
+    }
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const char *value = getenv(places[i]);
+
+        if (value && value[0] == '/' && (strcmp(places[i], "XDG_RUNTIME_DIR") != 0 || has_socket(value)))
+            add_variable(&to, places[i], value);
+    }
+    if (to.n > 0)
+        bytes_add_text(out, agent->form == TOML ? " }\n" : "\n      }");
+}
+
+static void add_json(const struct cli *cli, struct bytes *out, const struct agent *agent, const char *program,
+                     const char *project)
 {
     bytes_add_text(out, "{\n  \"");
     bytes_add_text(out, agent->key);
@@ -62,17 +122,21 @@ static void add_json(struct bytes *out, const struct agent *agent, const char *p
         bytes_add_text(out, ", \"--project\", ");
         add_quoted(out, agent->project == HERE ? project : "${workspaceFolder}");
     }
-    bytes_add_text(out, "]\n    }\n  }\n}\n");
+    bytes_add_text(out, "]");
+    add_variables(cli, out, agent);
+    bytes_add_text(out, "\n    }\n  }\n}\n");
 }
 
-static void add_config(struct bytes *out, const struct agent *agent, const char *program, const char *project)
+static void add_config(const struct cli *cli, struct bytes *out, const struct agent *agent,
+                       const char *program, const char *project)
 {
     switch (agent->form) {
-    case JSON: add_json(out, agent, program, project); break;
+    case JSON: add_json(cli, out, agent, program, project); break;
     case TOML:
         bytes_add_text(out, "[mcp_servers.dibs]\ncommand = ");
         add_quoted(out, program);
         bytes_add_text(out, "\nargs = [\"mcp\"]\n");
+        add_variables(cli, out, agent);
         break;
     case MARKDOWN: bytes_add(out, mcp_snippet, mcp_snippet_size); break;
     }
@@ -85,7 +149,7 @@ static dibs_status print_agent(struct cli *cli, const struct agent *agent, const
     bool is_only = cli->argc > 1;
     struct bytes config = { 0 };
 
-    add_config(&config, agent, program, project);
+    add_config(cli, &config, agent, program, project);
     if (config.is_lost) {
         bytes_done(&config);
         return err_set(err, DIBS_FAILURE, "out of memory");
