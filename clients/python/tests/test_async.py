@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -78,8 +79,9 @@ def test_a_cancelled_claim_that_the_daemon_has_made_is_ended(relay: Relay) -> No
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await task
-                # What the name had before stays.
-                assert [claim.id for claim in await client.list()] == [kept.id]
+                # What the name had before stays as it was.
+                [left] = await client.list()
+                assert left.id == kept.id and left.holder is None
 
     asyncio.run(main())
 
@@ -98,6 +100,41 @@ def test_a_cancelled_claim_that_the_daemon_has_not_read_yet_leaves_nothing(daemo
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert await client.list() == []
+
+    asyncio.run(main())
+
+
+def test_a_task_that_is_cancelled_at_any_moment_and_again_leaves_nothing() -> None:
+    seed = os.environ.get("DIBS_TEST_SEED", str(time.time_ns()))
+    print("DIBS_TEST_SEED", seed)
+    at = random.Random(seed)
+    tasks = int(os.environ.get("TASKS", "36"))
+
+    async def use(client: dibs.AsyncClient, name: str | None) -> None:
+        if at.random() < 0.3:
+            async with await client.listen(name):
+                await asyncio.sleep(at.uniform(0, 0.002))
+        else:
+            async with await client.claim(name):
+                await asyncio.sleep(at.uniform(0, 0.002))
+
+    async def main() -> None:
+        async with dibs.AsyncClient() as client:
+            await client.get("kept")
+            before = {claim.id for claim in await client.list()}
+            longest = 0.003 if await client.daemon() else 0.03
+            ended = []
+            for i in range(0, tasks, 3):
+                running = [asyncio.create_task(use(client, name)) for name in (None, f"name-{i}", "kept")]
+                for _ in range(3):
+                    for task in running:
+                        await asyncio.sleep(at.uniform(0, longest))
+                        task.cancel()
+                ended += await asyncio.gather(*running, return_exceptions=True)
+                assert {claim.id for claim in await client.list()} == before, i
+                assert (await client.find("kept")).holder is None, i
+            assert all(result is None or isinstance(result, asyncio.CancelledError) for result in ended), ended
+            await client.release("kept")
 
     asyncio.run(main())
 

@@ -245,6 +245,11 @@ STRANGE = {
     "a huge length": b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
     "a negative length": b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
     "a malformed chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    "JSON without an end": b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n" + b"[" * 99999,
+    "no object": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+    "no list of claims": b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n" + b'{"claims": 1}',
+    "no claims": b"HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n" + b'{"next": null}',
+    "a claim without a port": b"HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n" + b'{"claims": [{}], "next": null}',
     "an error without a reason": b"HTTP/1.1 500 Oops\r\nContent-Length: 2\r\n\r\n{}",
 }
 
@@ -253,8 +258,17 @@ STRANGE = {
 def test_a_strange_answer_is_reported(unruly: tuple[Unruly, str], strange: str) -> None:
     server, path = unruly
     server.answers = [STRANGE[strange]]
-    with dibs.Client(socket=path) as client, pytest.raises(dibs.Unavailable, match="^daemon socket .*: "):
+    with dibs.Client(socket=path) as client, pytest.raises(dibs.Unavailable) as error:
         client.list()
+    assert str(error.value).startswith(f"daemon socket {path}: ") or "is not understood" in str(error.value)
+
+
+def test_a_claim_whose_answer_is_not_understood_can_be_asked_for_again(unruly: tuple[Unruly, str]) -> None:
+    server, path = unruly
+    server.answers = [b"HTTP/1.1 201 Created\r\nContent-Length: 11\r\n\r\n" + b'{"port": 1}']
+    with dibs.Client(socket=path) as client, pytest.raises(dibs.Unavailable, match="missing") as error:
+        client.claim()
+    assert error.value.key and error.value.key.encode() in server.requests[0]
 
 
 def test_an_answer_that_was_cut_off_is_asked_for_again_with_the_same_key(unruly: tuple[Unruly, str]) -> None:

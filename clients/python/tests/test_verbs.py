@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import multiprocessing
 import os
 import pickle
 import socket
 import subprocess
+import sys
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -281,6 +284,33 @@ def test_a_client_works_in_many_threads_and_after_a_fork(sync_client: dibs.Clien
     assert os.waitpid(child, 0)[1] == 0
     assert all(claim.holder and claim.holder.pid == os.getpid() for claim in found)
     assert sync_client.release(claims[0]) == 1
+
+
+def test_a_child_that_leaves_its_parents_block_ends_nothing(sync_client: dibs.Client) -> None:
+    with sync_client.claim() as claim, sync_client.listen() as listener:
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(SystemExit):
+                with claim, listener:
+                    sys.exit()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert {claim.port, listener.port} <= {other.port for other in sync_client.list()}
+    assert not {claim.port, listener.port} & {other.port for other in sync_client.list()}
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_of_multiprocessing_use_the_client_that_they_are_given(
+    sync_client: dibs.Client, method: str
+) -> None:
+    sync_client.list()  # it has a connection
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        claims = pool.map(sync_client.claim, [None] * 4)
+        assert len({claim.port for claim in claims}) == 4
+        workers = {process.pid for process in multiprocessing.active_children()}
+        assert {claim.holder.pid for claim in claims if claim.holder} <= workers
+    copy = pickle.loads(pickle.dumps(dibs.AsyncClient(group="shop", timeout=7)))
+    assert copy._options() == {"socket": None, "group": "shop", "directory": None, "timeout": 7}
 
 
 def test_group_and_directory_of_a_client(tmp_path: Path) -> None:

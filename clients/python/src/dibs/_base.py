@@ -47,6 +47,15 @@ class Base:
         #: The client whose verbs these are; its claims belong to it.
         self._owner: Any = self
 
+    def _options(self) -> dict[str, Any]:
+        """What makes the same client again, in another process: no connection."""
+        return {
+            "socket": self._given.get("socket"),
+            "group": self._given.get("group"),
+            "directory": self._directory,
+            "timeout": self._timeout,
+        }
+
     def _close(self) -> None:
         for daemon in self._daemons.values():
             daemon.close()
@@ -124,4 +133,5 @@ class Base:
     def _claim_from(self, document: Mapping[str, Any]) -> Claim:
         claim = read(Claim, document)
         object.__setattr__(claim, "_owner", self._owner)
+        object.__setattr__(claim, "_pid", os.getpid())
         return claim

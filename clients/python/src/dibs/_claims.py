@@ -8,17 +8,19 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 from urllib.parse import quote
 
 from ._base import Base
 from ._http import Lost, Repeat, new_key
 from ._place import Place, duration, seconds
 from ._program import log
-from ._read import read
+from ._read import number, read, rows
 from ._request import Options, Want, heir, only_one
 from .errors import Error, Exhausted, NotFound, Taken, Unavailable, Usage
 from .records import Claim, Socket, Token
+
+T = TypeVar("T")
 
 #: What names an existing claim: the claim itself, its token, a name, or a port of this project.
 Which = Claim | Token | str | int
@@ -155,7 +157,7 @@ class Claims(Base):
         else:
             words = ["release", "--json", "--quiet", *(["--force"] if force else []), *target.words]
             answer = await self._run(words, deadline=deadline, place=place)
-        return int(answer["released"])
+        return number(answer, "released")
 
     async def release_all(
         self, *, every_project: bool = False, force: bool = False, timeout: float | None = None
@@ -165,7 +167,7 @@ class Claims(Base):
         words = ["release", "--json", "--quiet", "--yes", "--all"]
         words += ["--every-project"] if every_project else []
         words += ["--force"] if force else []
-        return int((await self._run(words, deadline=deadline, place=place))["released"])
+        return number(await self._run(words, deadline=deadline, place=place), "released")
 
     async def renew(
         self, which: Which, /, ttl: str | timedelta | None = None, *, timeout: float | None = None
@@ -175,7 +177,8 @@ class Claims(Base):
         target = await self._target(place, which, deadline)
         if target.path and ttl is None:
             found = await self._ask(place, "GET", target.path, target.query, deadline=deadline)
-            ttl = timedelta(milliseconds=((found["holder"] or {}).get("ttl_ms") or 0))
+            holder = read(Claim, found).holder
+            ttl = timedelta(milliseconds=(holder.ttl_ms if holder else None) or 0)
         length = duration(ttl) if ttl else None
         words = ["renew", "--json", "--quiet", *([f"--ttl={length}"] if length else [])]
         body = {"ttl": length} if length else None
@@ -201,12 +204,38 @@ class Claims(Base):
         return await self._change(place, target, "/transfer", words, to.members(), Repeat.ONCE, deadline)
 
     async def leave(self, claim: Claim, /, *, timeout: float | None = None) -> None:
-        """End a claim as the end of its block does: one that the name had before stays."""
+        """End a claim as the end of its block does: one that the name had before stays. A cancellation
+        meanwhile takes effect after that."""
         if not claim.was_there:
-            await self.release(claim, timeout=timeout)
+            await self._to_its_end(lambda: self.release(claim, timeout=timeout))
         elif claim.was_kept and claim.holder is not None:
-            with contextlib.suppress(NotFound):
-                await self.transfer(claim, keep=True, timeout=timeout)
+            await self._to_its_end(lambda: self._unhold(claim, timeout))
+
+    async def _unhold(self, claim: Claim, timeout: float | None) -> None:
+        """Keep a claim for nobody. After a second try its token is an old one: it has no holder any more."""
+        with contextlib.suppress(NotFound):
+            await self.transfer(claim, keep=True, timeout=timeout)
+
+    async def _to_its_end(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do what ends a claim, again when the task is cancelled meanwhile; then raise the cancellation."""
+        end = time.monotonic() + _UNDO
+        cancelled: BaseException | None = None
+        while True:
+            try:
+                result = await work()
+            except self._wait.cancelled as error:
+                cancelled = error
+                if time.monotonic() < end:
+                    continue
+                raise
+            except Error as error:
+                if cancelled is None:
+                    raise
+                log.warning("a cancelled call could not end its claim, which ends with its holder: %s", error)
+                raise cancelled from None
+            if cancelled is not None:
+                raise cancelled
+            return result
 
     # ---- a batch ----
 
@@ -239,7 +268,7 @@ class Claims(Base):
         except BaseException as error:
             # Cancelled or interrupted; a coroutine that is closed cannot wait any more.
             if want.key is None and not isinstance(error, (Exception, GeneratorExit)):
-                await self._undo(attempt, began_ms)
+                await self._to_its_end(lambda: self._undo(attempt, began_ms))
             raise
 
     async def _patiently(
@@ -296,7 +325,7 @@ class Claims(Base):
         answer = await self._ask(
             place, "POST", path, body=body, deadline=deadline, repeat=Repeat.KEYED, key=key
         )
-        return [self._claim_from(item) for item in (answer["claims"] if shape is not None else [answer])]
+        return [self._claim_from(item) for item in (rows(answer["claims"]) if shape is not None else [answer])]
 
     async def _claim_by_program(
         self,
@@ -315,15 +344,17 @@ class Claims(Base):
             option = option.replace("_", "-")
             words += [f"--{option}"] if value is True else [] if value is False else [f"--{option}={value}"]
         words += ["--", *(name for name in names if name is not None)]
-        return [self._claim_from(item) for item in await self._run(words, deadline=deadline, place=place)]
+        return [self._claim_from(item) for item in rows(await self._run(words, deadline=deadline, place=place))]
 
     async def _undo(self, attempt: _Attempt, began_ms: int) -> None:
         """End what a cancelled call may have claimed: the same key finds it. A claim that is older than the call
-        stays."""
+        stays, without a holder if it was kept and the call has made this process its holder."""
         try:
             for claim in await attempt(time.monotonic() + _UNDO):
                 if claim.name is None or claim.created_ms >= began_ms:
                     await self.release(claim, timeout=_UNDO)
+                elif claim.kept and claim.holder is not None and claim.changed_ms >= began_ms:
+                    await self._unhold(claim, _UNDO)
         except (NotFound, Taken, Exhausted, Usage):
             pass  # nothing was claimed, or it has ended
         except (Error, Lost) as error:
@@ -383,10 +414,10 @@ class Claims(Base):
             found = [await self._run(words, deadline=deadline, place=place)]
         elif place.socket is not None:
             query = {"port": claim.port, "proto": proto, "judge": "true"}
-            found = (await self._ask(place, "GET", "/v1/claims", query, deadline=deadline))["claims"]
+            found = rows((await self._ask(place, "GET", "/v1/claims", query, deadline=deadline))["claims"])
         else:
             words = ["ls", "--json", "--all", f"--port={claim.port}", f"--proto={proto}"]
-            found = await self._run(words, deadline=deadline, place=place)
+            found = rows(await self._run(words, deadline=deadline, place=place))
         for document in found:
             if (document["id"], document["generation"]) == (claim.id, claim.generation):
                 return self._claim_from(document)

@@ -42,6 +42,9 @@ class AsyncClient(_Verbs):
     ) -> None:
         super().__init__(EventLoop(), socket=socket, group=group, directory=directory, timeout=timeout)
 
+    def __reduce__(self) -> tuple[Callable[[], AsyncClient], tuple[()]]:
+        return functools.partial(AsyncClient, **self._options()), ()
+
     async def close(self) -> None:
         """Close the connections. Claims stay with their holders."""
         self._close()
@@ -101,7 +104,8 @@ class Client:
 
     `socket` names the daemon ("none": no daemon), `group` the group of names, `directory` the project; by
     default they are those of the command line here. `timeout` is how many seconds a call may take. One
-    client may be used by several threads at once, and by the child of a fork.
+    client may be used by several threads at once, by the child of a fork, and by a process to which it is
+    sent (multiprocessing).
     """
 
     is_async = False
@@ -140,6 +144,9 @@ class Client:
     down = _now(_Verbs.down)
     plan = _now(_Verbs.plan)
     daemon = _now(_Verbs.daemon)
+
+    def __reduce__(self) -> tuple[Callable[[], Client], tuple[()]]:
+        return functools.partial(Client, **self._verbs._options()), ()
 
     def close(self) -> None:
         """Close the connections. Claims stay with their holders."""

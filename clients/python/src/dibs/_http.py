@@ -14,8 +14,9 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
+from ._read import error_from, parse
 from ._wait import Wait
-from .errors import Error, Unavailable, Usage, error_from
+from .errors import Error, Unavailable, Usage
 
 _PAUSE = 0.02  # between two attempts: a daemon restarts within a few of them
 _HEAD_MAX = 65536
@@ -162,9 +163,17 @@ class _Connection:
         return await self.take(int(length), deadline)
 
 
+def _take(idle: list[_Connection]) -> _Connection | None:
+    """Take a connection out of the list, of which other threads take, too."""
+    try:
+        return idle.pop()
+    except IndexError:
+        return None
+
+
 def _close_all(idle: list[_Connection]) -> None:
-    while idle:
-        idle.pop().close()
+    while connection := _take(idle):
+        connection.close()
 
 
 class Daemon:
@@ -264,8 +273,7 @@ class Daemon:
         if self._pid != os.getpid():  # after a fork the connections are the parent's
             self.close()
             self._pid = os.getpid()
-        while self._idle:
-            connection = self._idle.pop()
+        while connection := _take(self._idle):
             if connection.is_usable():
                 return connection
             connection.close()
@@ -315,10 +323,10 @@ class Daemon:
         if status in (414, 431):  # answered by the HTTP library of the daemon, in HTML
             raise Usage("a name, a directory or another text is too long for a request")
         try:
-            document = json.loads(body) if body else None
+            document = parse(body) if body else None
         except ValueError as error:
             raise self._not_understood(str(error)) from None
-        if 200 <= status < 300:
+        if 200 <= status < 300 and isinstance(document, dict):
             return document
         if isinstance(document, dict) and "detail" in document and isinstance(document.get("code"), int):
             raise error_from(document["code"], str(document["detail"]), document)
@@ -359,6 +367,8 @@ class Stream:
             if not chunk:
                 return None
             self._text += chunk
+            if len(self._text) > _BODY_MAX:
+                return None
         line = self._text[:end].decode(errors="replace")
         del self._text[: end + 1]
         return line

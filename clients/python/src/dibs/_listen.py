@@ -119,7 +119,7 @@ class Listening(Claims):
                 return Listener(claim, open_sockets(claim, backlog))
             except (Taken, Denied, Failed) as error:
                 if not claim.was_there:
-                    await self.release(claim, force=True)
+                    await self._to_its_end(lambda: self.release(claim, force=True))
                 is_fixed = claim.was_there or wanted.keys() & {"port", "declare"}
                 if is_fixed or not isinstance(error, Taken) or tries == _TRIES:
                     raise

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from ._claims import Claims, _settings
 from ._http import Lost, Stream
 from ._place import Place
-from ._read import read
+from ._read import not_understood, number, parse, read, rows
 from .errors import Missed, NotFound
 from .records import Claim, Event, Pool, Report
 
@@ -45,7 +45,7 @@ class Look(Claims):
             words += [f"--{name}={value}" for name, value in options.items() if value is not None]
             words += [] if prefix is None else ["--", "/" + prefix]
             answer = await self._run(words, deadline=deadline, place=place)
-            return [self._claim_from(item) for item in answer]
+            return [self._claim_from(item) for item in rows(answer)]
         claims: _Claims = []
         after: int | None = None
         while True:
@@ -59,10 +59,10 @@ class Look(Claims):
                 "limit": _PAGE,
             }
             page = await self._ask(place, "GET", "/v1/claims", query, deadline=deadline)
-            claims += [self._claim_from(item) for item in page["claims"]]
-            after = page["next"]
-            if after is None:
+            claims += [self._claim_from(item) for item in rows(page["claims"])]
+            if page["next"] is None:
                 return claims
+            after = number(page, "next")
 
     async def explain(
         self,
@@ -110,16 +110,16 @@ class Look(Claims):
             newest = "true" if since is None else None
             query = {"since": since, "limit": limit, "newest": newest}
             answer = (await self._ask(place, "GET", "/v1/events", query, deadline=deadline))["events"]
-        return [read(Event, item) for item in answer]
+        return [read(Event, item) for item in rows(answer)]
 
     async def pools(self, *, timeout: float | None = None) -> _Pools:
         """List the pools, each with its usage."""
         place, deadline = await self._until(timeout)
         if place.socket is None:
             answer = await self._run(["pool", "--json"], deadline=deadline, place=place)
-            return [read(Pool, item) for item in answer]
+            return [read(Pool, item) for item in rows(answer)]
         answer = await self._ask(place, "GET", "/v1/pools", self._settings_query(place), deadline=deadline)
-        return [read(Pool, await self._with_usage(place, item, deadline)) for item in answer["pools"]]
+        return [read(Pool, await self._with_usage(place, item, deadline)) for item in rows(answer["pools"])]
 
     async def pool(self, name: str, *, timeout: float | None = None) -> Pool:
         """Return a pool with its usage."""
@@ -168,12 +168,13 @@ class Look(Claims):
         """Return the number to follow from. Missed: later events are gone, or the ledger is another one."""
         query = {"newest": "true", "limit": 1} if since is None else {"since": since, "limit": 1}
         page = await self._ask(place, "GET", "/v1/events", query, deadline=deadline)
+        newest = number(page, "seq")
         if since is None:
-            return int(page["seq"])
-        if since > page["seq"]:
-            raise Missed(f"the ledger's newest event is {page['seq']}, not {since}: it is another ledger")
-        if since + 1 < page["oldest"]:
-            raise Missed(f"events {since + 1} to {page['oldest'] - 1} are gone; list the claims again")
+            return newest
+        if since > newest:
+            raise Missed(f"the ledger's newest event is {newest}, not {since}: it is another ledger")
+        if since + 1 < (oldest := number(page, "oldest")):
+            raise Missed(f"events {since + 1} to {oldest - 1} are gone; list the claims again")
         return since
 
     @staticmethod
@@ -182,7 +183,10 @@ class Look(Claims):
         deadline = time.monotonic() + (1e9 if idle is None else idle)
         while (line := await stream.line(deadline)) is not None:
             if line.startswith("data: "):
-                return read(Event, json.loads(line[6:]))
+                try:
+                    return read(Event, parse(line[6:]))
+                except ValueError as error:
+                    raise not_understood(str(error)) from None
         return None
 
     async def _poll_log(
@@ -226,7 +230,7 @@ class Look(Claims):
         return {"settings": json.dumps(_settings(place)["settings"])} if place.settings else {}
 
     async def _with_usage(self, place: Place, pool: dict[str, Any], deadline: float) -> dict[str, Any]:
-        path = "/v1/pools/" + quote(pool["name"], safe="")
+        path = "/v1/pools/" + quote(str(pool["name"]), safe="")
         query = self._settings_query(place)
         if "ranges" not in pool:
             pool = await self._ask(place, "GET", path, query, deadline=deadline)

@@ -12,8 +12,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ._read import error_from, parse
 from ._wait import Wait
-from .errors import Failed, Unavailable, Usage, error_from
+from .errors import Error, Failed, Unavailable, Usage
 
 log = logging.getLogger("dibs")
 
@@ -106,14 +107,23 @@ def _answer(program: str, code: int | None, output: bytes, errors: str) -> Any:
         for line in lines:
             log.warning("%s", line.removeprefix("dibs: "))
         try:
-            return json.loads(output) if output.strip() else None
+            return parse(output) if output.strip() else None
         except ValueError:
             raise Failed(f"{program}: its answer is no JSON; is it another program of this name?") from None
     for line in reversed(lines):
-        try:
-            document = json.loads(line)["error"]
-            raise error_from(int(document["exit"]), str(document["message"]), document)
-        except (ValueError, KeyError, TypeError):
-            continue
+        if error := _error_in(line):
+            raise error
     how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
     raise Failed(f"{program}: it ended by {how}" + (f": {lines[-1]}" if lines else ""))
+
+
+def _error_in(line: str) -> Error | None:
+    """Read an error that the program prints."""
+    try:
+        document = parse(line)
+    except ValueError:
+        return None
+    error = document.get("error") if isinstance(document, dict) else None
+    if not isinstance(error, dict) or not isinstance(error.get("exit"), int):
+        return None
+    return error_from(error["exit"], str(error.get("message")), error)

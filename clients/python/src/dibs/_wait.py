@@ -21,6 +21,10 @@ T = TypeVar("T")
 class Wait(Protocol):
     """Waits for descriptors and for time."""
 
+    @property
+    def cancelled(self) -> tuple[type[BaseException], ...]:
+        """What is raised where a caller that waits is cancelled."""
+
     async def ready(self, fd: int, *, to_write: bool, deadline: float) -> bool:
         """Wait until `fd` can be read or written; False: the deadline (of time.monotonic) came first."""
 
@@ -30,6 +34,8 @@ class Wait(Protocol):
 
 class Blocking:
     """Waits in the calling thread."""
+
+    cancelled: tuple[type[BaseException], ...] = ()
 
     async def ready(self, fd: int, *, to_write: bool, deadline: float) -> bool:
         poll = select.poll()
@@ -44,6 +50,12 @@ class Blocking:
 
 class EventLoop:
     """Waits in the running event loop, without threads. Only its user has to load asyncio."""
+
+    @property
+    def cancelled(self) -> tuple[type[BaseException], ...]:
+        import asyncio
+
+        return (asyncio.CancelledError,)
 
     async def ready(self, fd: int, *, to_write: bool, deadline: float) -> bool:
         import asyncio

@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-from ._read import read
+from typing import ClassVar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,16 +75,3 @@ class Denied(Error):
 
 class Missed(Error):
     """Events are gone that the reader has not seen: list the claims again, then follow from now."""
-
-
-_BY_CODE = {kind.code: kind for kind in (Failed, Usage, Taken, Exhausted, NotFound, Unavailable, Denied)}
-
-
-def error_from(code: int, message: str, document: Mapping[str, Any]) -> Error:
-    """Make the exception of a problem document, or of the error that the program prints."""
-    error = _BY_CODE.get(code, Failed)(message)
-    blocker = document.get("blocker")
-    if isinstance(blocker, dict):
-        error.blocker = read(Blocker, blocker)
-    error.trouble = document.get("trouble")
-    return error

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
@@ -51,7 +52,7 @@ class Claim:
 
     As a context manager it ends the claim with the block: `with` for what a `Client` claimed, `async
     with` for what an `AsyncClient` claimed. A claim that the name had before stays; if it was kept, it
-    is kept without a holder again.
+    is kept without a holder again. The block of a child that was forked meanwhile ends nothing.
     """
 
     id: int
@@ -87,6 +88,7 @@ class Claim:
     run: int | None = None
     token: str | None = None
     _owner: _Owner | None = field(default=None, init=False, repr=False, compare=False)
+    _pid: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_owner": None}
@@ -98,7 +100,9 @@ class Claim:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._owner_for(is_async=False).leave(self)
+        owner = self._owner_for(is_async=False)
+        if self._pid == os.getpid():
+            owner.leave(self)
 
     async def __aenter__(self) -> Claim:
         self._owner_for(is_async=True)
@@ -107,7 +111,9 @@ class Claim:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._owner_for(is_async=True).leave(self)
+        owner = self._owner_for(is_async=True)
+        if self._pid == os.getpid():
+            await owner.leave(self)
 
     def _owner_for(self, is_async: bool) -> _Owner:
         if self._owner is None or self._owner.is_async != is_async:
