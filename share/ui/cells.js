@@ -52,8 +52,8 @@ export function classify() {
     for (const [port, [one]] of cooling)
       if (one.until_boot_ms > now() + model.boot)
         states[port] = S.cooling;
-    for (const port of nat.keys())
-      states[port] = S.nat;
+    for (const { port, last = port } of nat)
+      states.fill(S.nat, port, last + 1);
     for (const port of sockets.keys())
       states[port] = S.used;
   }
@@ -68,10 +68,13 @@ export function classify() {
     counts[states[port]]++;
 }
 
+/** The name of a state; of the past no sockets are known. */
+export const nameOf = ({ text }) => view.moment ? text.replace(", listening", "") : text;
+
 /** The state of a port in words. */
 export function describe(port) {
-  const { text, more } = STATES[states[port]];
-  return text + (more ? `: ${more}` : "") + (bands[port] && states[port] !== S.band ? ", in the static band" : "");
+  const { more } = STATES[states[port]];
+  return nameOf(STATES[states[port]]) + (more ? `: ${more}` : "") + (bands[port] && states[port] !== S.band ? ", in the static band" : "");
 }
 
 // ---- looks ----
@@ -137,7 +140,7 @@ export function makeLegend(chosen, draw) {
         chosen.add(i);
       button.setAttribute("aria-pressed", chosen.has(i));
       draw();
-    } }, tile(i), `${text} `, el("b"));
+    } }, tile(i), el("span", null, text), " ", el("b"));
     return el("li", null, button);
   }));
 }

@@ -177,7 +177,7 @@ function sockets(port) {
   });
 }
 
-const rules = port => (host().nat.get(port) ?? []).map(({ address, rule }) =>
+const rules = at => host().nat.filter(({ port, last = port }) => port <= at && at <= last).map(({ address, rule }) =>
   el("section", null, el("h3", null, "NAT rule"), el("p", null, foreign(`${address}: ${rule}`))));
 
 function reasons() {

@@ -1,7 +1,7 @@
 // The claims as a tree: project, worktree, role, instance. Only the rows in sight are elements.
 import { $, count, el, foreign, number, put, shown, tile } from "./text.js";
 import { isOwn, model, userOf, view } from "./model.js";
-import { S, STATES, states } from "./cells.js";
+import { nameOf, S, STATES, states } from "./cells.js";
 
 const ROW = 26; // CSS pixels, as in ui.css
 const OPEN_UP_TO = 400; // claims: a larger tree is closed at first
@@ -167,7 +167,7 @@ function fill(row, i) {
 const stateOf = ({ port, claim }) => !claim || claim.protos.includes(model.proto) ? states[port] : S.outside;
 
 const wordsOf = row => [shown(row.label), row.claim && !isOwn(row.claim) && `of ${shown(userOf(row.claim))}`,
-  stateOf(row) !== S.outside && STATES[stateOf(row)].text, `port ${row.port}`].filter(Boolean).join(", ");
+  stateOf(row) !== S.outside && nameOf(STATES[stateOf(row)]), `port ${row.port}`].filter(Boolean).join(", ");
 
 function leafOf(row) {
   const { port, claim, label } = row;

@@ -1,7 +1,7 @@
 // The ports of one protocol as cells on a canvas, from all of them to one.
 import { $, clock, count, el, foreign, number, put, shown, tile } from "./text.js";
 import { claimsAt, host, model, title, view } from "./model.js";
-import { classify, colors, counts, describe, drawTile, makeLegend, pixelsOf, PORTS, S, states, STATES } from "./cells.js";
+import { classify, colors, counts, describe, drawTile, makeLegend, nameOf, pixelsOf, PORTS, S, states, STATES } from "./cells.js";
 
 const COLUMNS = [500, 400, 320, 250, 200, 160, 125, 100, 80, 64, 50, 40, 32, 25, 20, 16, 12, 10, 8, 6, 5, 4, 3, 2, 1];
 const ALL = -1; // the level that shows all ports at once
@@ -21,6 +21,7 @@ let top = 0; // first line that is shown, in device pixels
 let hover = 0;
 let isStale = true; // the bitmap
 let isAsked = false; // the next frame draws
+let isHidden = true;
 let ratio = 1;
 let gutter = 0;
 let patterns = new Map();
@@ -126,7 +127,7 @@ function moveOn(step) {
 const isDimmed = port => (matches && !matches.has(port)) || (chosen.size > 0 && !chosen.has(states[port]));
 
 function draw() {
-  if (isAsked || gutter === 0)
+  if (isAsked || isHidden)
     return;
   isAsked = true;
   requestAnimationFrame(() => {
@@ -265,7 +266,7 @@ function paintNumbers(height) {
   c.textBaseline = "middle";
   for (let row = Math.floor(top / height / every) * every; row * height < top + canvas.height; row += every)
     if (row * columns() < PORTS)
-      c.fillText(row * columns(), -6 * ratio, Math.max(row * height + Math.min(height / 2, 20 * ratio), 7 * ratio));
+      c.fillText(row * columns(), -6 * ratio, Math.max(row * height + Math.min(height / 2, 20 * ratio), top + 7 * ratio));
 }
 
 /** A line along the rows of each pool, thicker along its static band. */
@@ -408,7 +409,7 @@ function tellWords() {
     for (end = port + 1; !claim && end < PORTS && states[end] === states[port]; end++)
       if (claimsAt(end).length > 0)
         break;
-    rows.push([end - 1 > port ? `${port}–${end - 1}` : port, STATES[states[port]].text, foreign(title(claim))]);
+    rows.push([end - 1 > port ? `${port}–${end - 1}` : port, nameOf(STATES[states[port]]), foreign(title(claim))]);
   }
   $("words-rows").replaceChildren(...rows.slice(0, WORDS_MAX).map(row =>
     el("tr", null, ...row.map(value => el("td", null, value)))));
@@ -420,7 +421,11 @@ $("words").ontoggle = () => $("words").open && tellWords();
 export function update() {
   const { sees, time_ms, cut } = host();
   classify();
-  $("legend").querySelectorAll("b").forEach((made, i) => made.textContent = number(counts[i]));
+  [...$("legend").children].forEach((item, i) => {
+    item.className = counts[i] > 0 ? "" : "none";
+    item.querySelector("span").textContent = nameOf(STATES[i]);
+    item.querySelector("b").textContent = number(counts[i]);
+  });
   put("map-note", view.moment ? "The log has the claims of the past, not its sockets." : model.trouble ||
     [time_ms > 0 && `Sockets as of ${clock(time_ms)}.`, cut && "There are more than the map has.",
       sees.processes === false && "The daemon does not see other users' processes.",
@@ -442,6 +447,9 @@ $("zoom-in").onclick = () => zoom(1);
 $("zoom-out").onclick = () => zoom(-1);
 $("zoom-all").onclick = zoomAll;
 new ResizeObserver(() => {
+  isHidden = !frame.clientWidth; // behind another view of the narrow page
+  if (isHidden)
+    return;
   ratio = devicePixelRatio;
   canvas.width = Math.max(1, frame.clientWidth * ratio);
   canvas.height = Math.max(1, frame.clientHeight * ratio);

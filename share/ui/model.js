@@ -37,7 +37,7 @@ export class Claims {
 /** What is on the ports of a protocol, as of `time_ms`: sockets and others by port. */
 const hostOf = (answer = { time_ms: 0, sees: {}, sockets: NONE, nat: NONE, cooling: NONE }) => {
   const host = { ...answer, ephemeral: ranges(answer.ephemeral), reserved: ranges(answer.reserved) };
-  for (const key of ["sockets", "nat", "cooling"])
+  for (const key of ["sockets", "cooling"])
     host[key] = Map.groupBy(answer[key], item => item.port);
   return host;
 };

@@ -67,7 +67,7 @@ print(*[c["port"] for c in json.load(sys.stdin) if c["name"] == sys.argv[1]])' "
     sysctl -qw net.ipv4.ip_local_port_range='40000 40999' net.ipv4.ip_local_reserved_ports=20500-20509
     nft add table ip pages
     nft add chain ip pages in '{ type nat hook prerouting priority -100; }'
-    nft add rule ip pages in tcp dport 20600 dnat to 192.0.2.7:80
+    nft add rule ip pages in tcp dport 20600-20603 dnat to 192.0.2.7
     served
     dibs claim --keep --port 20001 /k/static-idle >/dev/null
     dibs claim --keep --port 20002 /k/static >/dev/null
@@ -81,20 +81,20 @@ print(*[c["port"] for c in json.load(sys.stdin) if c["name"] == sys.argv[1]])' "
     dibs release /k/gone
     open_page
     page 'await page.getByText("The map in words").click();
-        for (const row of ["outside of the pools", "free", "free, static band", "20500–20509 reserved", "20600 NAT rule", "20001 static, idle k/static-idle",
+        for (const row of ["outside of the pools", "free", "free, static band", "20500–20509 reserved", "20600–20603 NAT rule", "20001 static, idle k/static-idle",
             "20002 static, listening k/static", given.idle + " dynamic, idle k/idle", given.dynamic + " dynamic, listening k/dynamic", "20700 squatter",
             "30000 in use, no claim", given.gone + " cooling", "ephemeral"])
             await shows("#words", row);
         await page.locator("#query").fill("20700");
         await page.keyboard.press("Enter");
         await shows("#detail", "squatter: in use without a claim");
-        await page.locator("#query").fill("20600");
+        await page.locator("#query").fill("20602");
         await page.keyboard.press("Enter");
         await shows("#detail", "NAT rule");
         await page.locator("#query").fill("20002");
         await page.keyboard.press("Enter");
         await shows("#detail", "in the static band");
-        for (const name of ["squatter 1", "NAT rule 1", "cooling 1", "reserved 10", "static, idle 1"])
+        for (const name of ["squatter 1", "NAT rule 4", "cooling 1", "reserved 10", "static, idle 1"])
             await button(name).waitFor();
         await button("squatter 1").click();
         same(await button("squatter 1").getAttribute("aria-pressed"), "true")' \
@@ -203,7 +203,7 @@ print(*[c["port"] for c in json.load(sys.stdin) if c["name"] == sys.argv[1]])' "
         await shows("#state", "past");
         await shows("#list-count", "0 claims");
         await button("To the next event").click();
-        await claim(`first, dynamic, listening, port ${given.first}`).click();
+        await claim(`first, dynamic, port ${given.first}`).click();
         await shows("#detail", "then/first");
         await shows("#detail", "as the log has it");
         same(await button("Release").count(), 0);
@@ -596,6 +596,7 @@ END
     dibs claim --keep /phone@main/web >"$T/web"
     open_page '{ "viewport": { "width": 360, "height": 740 }, "hasTouch": true, "isMobile": true }'
     page 'const views = { Claims: "#claims", Map: "#view", Port: "#port", Usage: "#usage" };
+        await button("Zoom in").tap();
         for (const [name, part] of Object.entries(views)) {
             await button(name).tap();
             same(await button(name).getAttribute("aria-pressed"), "true");
