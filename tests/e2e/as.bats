@@ -120,6 +120,28 @@ held_ports() {
 }
 
 # bats test_tags=notifier
+@test "with --as any a program may bind any count of numbers one after the other, and 256 at once" {
+    capture as -q --as any -- "$PYTHON" -c 'import errno, socket
+def bound(number):
+    s = socket.socket()
+    s.bind(("127.0.0.1", number))
+    return s
+for number in range(4100, 4400):
+    s = bound(number)
+    s.close()
+held = []
+try:
+    for number in range(4400, 4700):
+        held.append(bound(number))
+except OSError as e:
+    print(len(held), errno.errorcode[e.errno])
+held.pop(100).close()
+print(bound(4699).getsockname()[1])'
+    [ "$out" = $'256 ENOBUFS\n4699' ] || complain "many numbers"
+    wait_until 10 held_ports 0
+}
+
+# bats test_tags=notifier
 @test "it works with each level of holding that needs no daemon, and with --confine" {
     for name in own_server families threads reuse_port; do
         for level in none guard; do

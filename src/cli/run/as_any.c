@@ -17,8 +17,14 @@ struct run_as_any {
     struct as_any hooks;
     const struct cli *cli;
     dibs *handle;
-    char (*tokens)[DIBS_TOKEN_MAX + 1]; /* of the claims, to release them when the command has ended */
+    struct made *made; /* the claims, to release them when the command has ended */
     size_t n, max;
+};
+
+struct made {
+    char token[DIBS_TOKEN_MAX + 1];
+    dibs_proto proto;
+    uint16_t port;
 };
 
 static dibs_status open_own(struct run_as_any *any, dibs_err *err)
@@ -33,11 +39,44 @@ static int errno_of(dibs_status status)
                                                               : ENOBUFS;
 }
 
-/* Without memory the claim ends by itself: its holder is dead then. */
-static void note_token(struct run_as_any *any, const dibs_claim *claim)
+static struct made *find(const struct run_as_any *any, dibs_proto proto, uint16_t port)
 {
-    if (grow((void **) &any->tokens, any->n, &any->max, sizeof *any->tokens))
-        (void) text_copy(any->tokens[any->n++], sizeof *any->tokens, claim->token);
+    for (size_t i = 0; i < any->n; i++)
+        if (any->made[i].port == port && any->made[i].proto == proto)
+            return &any->made[i];
+    return NULL;
+}
+
+/* Without memory the claim ends by itself: its holder is dead then. */
+static void note_claim(struct run_as_any *any, dibs_proto proto, const dibs_claim *claim)
+{
+    struct made *made = find(any, proto, claim->port);
+
+    if (!made && grow((void **) &any->made, any->n, &any->max, sizeof *any->made))
+        made = &any->made[any->n++];
+    if (!made)
+        return;
+    *made = (struct made){ .proto = proto, .port = claim->port };
+    (void) text_copy(made->token, sizeof made->token, claim->token);
+}
+
+static void end_claim(const struct run_as_any *any, const struct made *made)
+{
+    const dibs_which which = { .token = made->token };
+    dibs_err err = { 0 };
+
+    (void) dibs_claim_release(any->handle, &which, DIBS_RELEASE_UNHOLD, NULL, &err);
+}
+
+static void release(void *ctx, dibs_proto proto, uint16_t port)
+{
+    struct run_as_any *any = ctx;
+    struct made *made = find(any, proto, port);
+
+    if (!made)
+        return;
+    end_claim(any, made);
+    *made = any->made[--any->n];
 }
 
 /* The process that binds holds the claim. */
@@ -62,7 +101,7 @@ static int claim(void *ctx, dibs_proto proto, uint16_t inside, uint16_t preferre
         cli_warn("port %u of the command cannot be bound: %s", inside, err.msg);
         return -errno_of(s);
     }
-    note_token(any, &got);
+    note_claim(any, proto, &got);
     if (got.port != preferred || preferred == inside)
         cli_note(any->cli, "port %u%s of the command is %u outside", inside, proto == DIBS_UDP ? "/udp" : "",
                  got.port);
@@ -87,21 +126,17 @@ struct run_as_any *run_as_any_new(const struct cli *cli)
     struct run_as_any *any = calloc(1, sizeof *any);
 
     if (any)
-        *any = (struct run_as_any){ .cli = cli, .hooks = { claim, is_neighbours, any } };
+        *any = (struct run_as_any){ .cli = cli, .hooks = { claim, release, is_neighbours, any } };
     return any;
 }
 
 void run_as_any_free(struct run_as_any *any)
 {
-    for (size_t i = 0; any && i < any->n; i++) {
-        const dibs_which which = { .token = any->tokens[i] };
-        dibs_err err = { 0 };
-
-        (void) dibs_claim_release(any->handle, &which, DIBS_RELEASE_UNHOLD, NULL, &err);
-    }
+    for (size_t i = 0; any && i < any->n; i++)
+        end_claim(any, &any->made[i]);
     if (any) {
         dibs_close(any->handle);
-        free(any->tokens);
+        free(any->made);
     }
     free(any);
 }

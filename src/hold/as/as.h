@@ -45,11 +45,13 @@ int as_borrow(pid_t pid, int fd);
 struct as_any {
     /* Claim a port for the process: `preferred`, or another one. Returns it, or a negative errno. */
     int (*claim)(void *ctx, dibs_proto proto, uint16_t inside, uint16_t preferred, pid_t pid);
+    /* End the claim of a port that nobody has bound any more. */
+    void (*release)(void *ctx, dibs_proto proto, uint16_t port);
     /* Is this port the number of another tree, too? Then a connection must not reach it. */
     bool (*is_neighbours)(void *ctx, dibs_proto proto, uint16_t port);
     void *ctx;
 };
-/* Numbers that a tree may bind with as_any; each has a file descriptor. */
+/* Numbers that a tree may have bound at once with as_any; each has a file descriptor. */
 #define AS_ANY_MAX 256
 
 /* A tree of processes with one filter. */
@@ -58,6 +60,7 @@ struct as_tree {
     struct as_number *numbers; /* with `any` there is room for AS_ANY_MAX more */
     size_t n;
     size_t max;               /* 0: `n` of them is all */
+    size_t oldest;            /* with `any`: where the search for one that is not bound any more begins */
     const struct as_any *any; /* NULL: other numbers are the kernel's */
 };
 

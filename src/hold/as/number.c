@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "hold/as/internal.h"
+#include "host/kernel.h"
 
 #include "base/banned.h"
 
@@ -55,6 +56,41 @@ static int claim(const struct as_request *request, struct as_number *number)
     return 0;
 }
 
+static bool note_socket(void *ctx, const struct kernel_socket *socket)
+{
+    (void) socket;
+    *(bool *) ctx = true;
+    return false;
+}
+
+/* Has any process a socket on the port? The cheap question first: a bind that fails. */
+static bool is_bound(const struct as_number *number)
+{
+    dibs_binding binding = { .proto = number->proto, .address = { .len = kernel_has_ipv6() ? 16 : 4 } };
+    bool has_socket = false;
+
+    return kernel_probe(&binding, 1, number->outside, NULL) != KERNEL_FREE ||
+           kernel_blocking_sockets(0, number->proto, number->outside, note_socket, &has_socket, NULL) ||
+           has_socket;
+}
+
+/* A program that runs for long may bind one number after the other: forget one that nobody has bound any
+ * more, and end its claim. False: all are bound. */
+static bool forget_unbound(struct as_tree *tree)
+{
+    for (size_t i = 0; i < tree->n; i++) {
+        struct as_number *number = &tree->numbers[tree->oldest++ % tree->n];
+
+        if (number->holder <= 0 || is_bound(number))
+            continue;
+        tree->any->release(tree->any->ctx, number->proto, number->outside);
+        (void) close(number->holder);
+        *number = tree->numbers[--tree->n];
+        return true;
+    }
+    return false;
+}
+
 const struct as_number *as_number_bound(const struct as_request *request, dibs_proto proto, uint16_t port,
                                         int *code)
 {
@@ -70,7 +106,7 @@ const struct as_number *as_number_bound(const struct as_request *request, dibs_p
             *code = claim(request, number);
         return *code ? NULL : number;
     }
-    if (tree->n == tree->max) {
+    if (tree->n == tree->max && !forget_unbound(tree)) {
         *code = -ENOBUFS;
         return NULL;
     }
