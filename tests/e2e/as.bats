@@ -370,6 +370,18 @@ END
     [[ $errs = *"does not reach into containers"* ]]
 }
 
+# bats test_tags=notifier
+@test "root without CAP_SYS_PTRACE reaches its own processes, and a note says that it reaches no others" {
+    needs_root
+    for name in own_server families; do
+        capture setpriv --bounding-set -sys_ptrace --inh-caps -sys_ptrace "$DIBS" run --as 3000 -- "$CALL" "$name" 3000
+        [ "$code" -eq 0 ] || complain "$name"
+        [[ $errs = *"without CAP_SYS_PTRACE --as reaches only processes of root"* ]] || complain "$name"
+    done
+    capture as --as 3000 -- true
+    [[ $errs != *CAP_SYS_PTRACE* ]] || complain "with it"
+}
+
 @test "an address of an interface is this host, and a number of another host is that host's" {
     needs_root
     [ "$(ip -o link | wc -l)" -eq 1 ] || skip "not in a network of its own"

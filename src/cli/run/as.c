@@ -197,6 +197,9 @@ dibs_status run_as_begin(struct cli *cli, const struct run_as_options *options, 
         s = err_set(err, DIBS_FAILURE, "out of memory");
     if (!s && !as->is_in_kernel)
         s = as_filter_make(options->has_udp || options->is_any, &as->filter, err);
+    if (!s && !as->is_in_kernel && geteuid() == 0 && !as_reaches_other_users())
+        cli_note(cli, "without CAP_SYS_PTRACE --as reaches only processes of root: one that gives up root "
+                      "has the real numbers");
     if (!s && !as->is_in_kernel)
         s = split(cli, as, is_first, err);
     if (s || *is_first) {

@@ -37,6 +37,8 @@ const char *as_filter_why(int code);
 bool as_is_served(void);
 /* Must the processes be descendants of the notifier for it to reach their sockets (Yama)? */
 bool as_needs_descendants(void);
+/* Can the notifier reach the sockets of processes that have another user? Containers' root often cannot. */
+bool as_reaches_other_users(void);
 /* Get the process's file descriptor `fd`; a negative errno when this process may not. */
 int as_borrow(pid_t pid, int fd);
 
