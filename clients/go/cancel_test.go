@@ -146,6 +146,28 @@ func TestAClaimThatIsCancelledWhileTheDaemonIsReplacedIsTakenBack(t *testing.T) 
 	}
 }
 
+// The name was kept before: it stays, and the process is not its holder, unless it was that before the call.
+func TestACancelledClaimOfAKeptNameDoesNotHoldIt(t *testing.T) {
+	b := dibstest.New(t, false)
+	kept := claimed(b)(client(b, dibs.Options{}).Get(background, dibs.Request{Name: "/shop/web"}))
+	c := client(b, dibs.Options{Program: b.Wrapper(`answer=$("$DIBS" "$@") || exit; [ "$1" != claim ] || sleep 0.2; echo "$answer"`)})
+	for _, isHeld := range []bool{false, true} {
+		if isHeld {
+			claimed(b)(c.Claim(background, dibs.Request{Name: "/shop/web"}))
+		}
+		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+		if _, err := c.Claim(ctx, dibs.Request{Name: "/shop/web"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		cancel()
+		c.Close()
+		left := claimed(b)(c.Find(background, dibs.Which{Name: "/shop/web"}))
+		if left.ID != kept.ID || (left.Holder != nil) != isHeld {
+			t.Fatalf("%+v", left)
+		}
+	}
+}
+
 // A program that answers late: the claim is made, and then nobody waits for it.
 func TestAClaimOfAProgramThatAnswersLateIsTakenBack(t *testing.T) {
 	b := dibstest.New(t, false)

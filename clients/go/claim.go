@@ -222,8 +222,8 @@ func (c *Client) claimOnce(ctx context.Context, to asker, o *order) ([]Claim, er
 	return nil, why
 }
 
-// takeBack ends the claims of a call that nobody waits for. A claim that was there before stays, and what Get
-// made: it has no holder, and others may have got it since.
+// takeBack ends the claims of a call that nobody waits for. A claim that was there before stays; if it was kept, it
+// is kept without a holder again. What Get made stays, too: it has no holder, and others may have got it since.
 func (c *Client) takeBack(to asker, o *order, done <-chan outcome, stop func(), began time.Time) {
 	timer := time.NewTimer(takeBackTime)
 	defer timer.Stop()
@@ -245,18 +245,38 @@ func (c *Client) takeBack(to asker, o *order, done <-chan outcome, stop func(), 
 	for _, claim := range got.claims {
 		// The answer to a repeated key does not say whether the claim was there: its time does.
 		isOld := o.isRepeated.isSet() && claim.CreatedMS < began.UnixMilli()-clockStep
+		end := c.end
 		if claim.WasThere || isOld {
-			continue
+			// Its time tells whether this call has made the process its holder, or an earlier one.
+			if claim.Holder == nil || !claim.Kept || claim.ChangedMS < began.UnixMilli() {
+				continue
+			}
+			end = c.unhold
 		}
-		w := claim.selector()
-		err := c.ask(context.Background(), to, func(ctx context.Context) error {
-			_, err := to.release(ctx, w, false)
-			return err
-		})
-		if err != nil {
+		if err := end(to, claim); err != nil {
 			c.warn(fmt.Errorf("port %d of a cancelled claim is not taken back: %w", claim.Port, err))
 		}
 	}
+}
+
+// end releases a claim.
+func (c *Client) end(to asker, claim Claim) error {
+	return c.ask(context.Background(), to, func(ctx context.Context) error {
+		_, err := to.release(ctx, claim.selector(), false)
+		return err
+	})
+}
+
+// unhold keeps a claim without a holder.
+func (c *Client) unhold(to asker, claim Claim) error {
+	err := c.ask(context.Background(), to, func(ctx context.Context) error {
+		_, err := to.transfer(ctx, claim.selector(), Keep())
+		return err
+	})
+	if errors.Is(err, ErrNotFound) { // it has ended, or has another holder
+		return nil
+	}
+	return err
 }
 
 func (c *Client) warn(err error) {

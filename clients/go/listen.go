@@ -33,7 +33,8 @@ func (s *Sockets) Holds() Hold {
 	return HoldFD
 }
 
-// Close closes the sockets and ends the claim, unless it is kept or was there before.
+// Close closes the sockets and ends the claim, unless it is kept or was there before. A name that was kept is kept
+// without a holder again.
 func (s *Sockets) Close() error {
 	s.closing.Do(func() {
 		for _, listener := range s.Listeners {
@@ -54,14 +55,14 @@ func (s *Sockets) noteClose(err error) {
 }
 
 func (s *Sockets) giveBack() {
-	if s.Claim.WasThere || s.Claim.Kept {
+	end := s.client.end
+	switch {
+	case s.Claim.WasKept && s.Claim.Holder != nil:
+		end = s.client.unhold
+	case s.Claim.WasThere, s.Claim.Kept:
 		return
 	}
-	err := s.client.ask(context.Background(), s.to, func(ctx context.Context) error {
-		_, err := s.to.release(ctx, s.Claim.selector(), false)
-		return err
-	})
-	if err != nil {
+	if err := end(s.to, s.Claim); err != nil {
 		s.client.warn(err) // it ends with its holder
 	}
 }

@@ -104,6 +104,9 @@ func TestAKeptClaimSurvivesItsListener(t *testing.T) {
 		}
 		listener.Close()
 		assertHeld(b, 1)
+		if left := claimed(b)(c.Find(background, dibs.Which{Name: "/shop/web"})); left.Holder != nil || !left.Kept {
+			t.Fatalf("%+v", left)
+		}
 	})
 }
 

@@ -29,6 +29,7 @@ type Allocator struct {
 	client  *dibs.Client
 	options Options
 
+	turn  chan struct{} // of the one that reserves or releases, so that all have one order
 	mu    sync.Mutex
 	owned map[binding]dibs.Claim
 }
@@ -42,8 +43,20 @@ type binding struct {
 
 // New returns an allocator that asks a client.
 func New(client *dibs.Client, options Options) *Allocator {
-	return &Allocator{client: client, options: options, owned: map[binding]dibs.Claim{}}
+	return &Allocator{client: client, options: options, turn: make(chan struct{}, 1), owned: map[binding]dibs.Claim{}}
 }
+
+// begin waits for the turn of a reservation or release. done gives it to the next.
+func (a *Allocator) begin(ctx context.Context) error {
+	select {
+	case a.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (a *Allocator) done() { <-a.turn }
 
 // Allocate chooses a port for the protocol on the address and reserves it. Two calls never return the same port.
 // An empty address is localhost.
@@ -93,6 +106,10 @@ func (a *Allocator) reserve(ctx context.Context, protocol, address string, port 
 		return refuse("port " + strconv.Itoa(int(port)) + " is not between 1 and 65535")
 	}
 	r.Port = uint16(port)
+	if err := a.begin(ctx); err != nil {
+		return err
+	}
+	defer a.done()
 	a.mu.Lock()
 	_, isOwned := a.owned[keys(r)[0]]
 	a.mu.Unlock()
@@ -142,6 +159,10 @@ func (a *Allocator) Release(ctx context.Context, protocol, address string, port 
 		return err
 	}
 	r.Port = uint16(port)
+	if err := a.begin(ctx); err != nil {
+		return err
+	}
+	defer a.done()
 	a.mu.Lock()
 	claim, isOwned := a.owned[keys(r)[0]]
 	a.mu.Unlock()

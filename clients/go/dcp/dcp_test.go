@@ -217,6 +217,44 @@ func TestAReservationMayBeRepeatedByItsOwner(t *testing.T) {
 	})
 }
 
+func TestGoroutinesOfOneOwnerMayReserveAPortAtOnce(t *testing.T) {
+	dibstest.Both(t, func(t *testing.T, b *dibstest.Bench) {
+		a := allocator(b, dcp.Options{})
+		reserve := map[int]func(context.Context, string, string, int32) error{0: a.Reserve, 1: a.ReserveUnprobed}
+		for round := 0; round < 3; round++ {
+			var wg sync.WaitGroup
+			for i := 0; i < 8; i++ {
+				wg.Add(1)
+				go func(i int) {
+					defer wg.Done()
+					if err := reserve[i%2](background, "TCP", "127.0.0.1", 26010); err != nil {
+						t.Error(err)
+					}
+				}(i)
+			}
+			wg.Wait()
+			assertHeld(b, 26010)
+			ok(b, a.Release(background, "TCP", "127.0.0.1", 26010))
+			assertHeld(b)
+		}
+		// Who waits for the others may give up.
+		ctx, cancel := context.WithCancel(background)
+		cancel()
+		if err := a.Reserve(ctx, "TCP", "127.0.0.1", 26010); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		assertHeld(b)
+	})
+}
+
+// assertHeld checks which ports are claimed.
+func assertHeld(b *dibstest.Bench, ports ...int) {
+	b.T.Helper()
+	if held := b.Held(); fmt.Sprint(held) != fmt.Sprint(append([]int{}, ports...)) {
+		b.T.Fatal(held)
+	}
+}
+
 // 22 to 27.
 func TestWildcardsConflictAsInTheKernel(t *testing.T) {
 	dibstest.Both(t, func(t *testing.T, b *dibstest.Bench) {
