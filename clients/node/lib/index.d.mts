@@ -1,0 +1,3 @@
+export * from "./index.cjs";
+import * as dibs from "./index.cjs";
+export default dibs;

@@ -1,0 +1,24 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2030,SC2031,SC2154 # variables come from, and go to, what is loaded below
+# The Node client (clients/node): with a daemon, and without one. storm_client_node.bats has the long form.
+# Required ports of this file: 19700-19899.
+load ../support/dibs
+load ../support/serve
+load ../support/node_client
+
+setup() { node_client_setup; }
+teardown() { dibs_teardown; }
+
+@test "the Node client claims, finds and ends through a daemon, and survives what can happen to it" {
+    with_daemon
+    node_tests verbs.test.mjs errors.test.mjs life.test.mjs place.test.mjs abort.test.mjs
+}
+
+@test "without a daemon the Node client does the same by the program" {
+    node_tests verbs.test.mjs errors.test.mjs listen.test.mjs abort.test.mjs
+}
+
+@test "every example of the pages about the Node client runs" {
+    with_daemon
+    node_tests pages.test.mjs
+}
