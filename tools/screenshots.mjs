@@ -7,12 +7,12 @@ const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-ru
   "--disable-component-update", "--disable-sync"];
 
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: FLAGS });
-const context = await browser.newContext({ viewport: { width: 1360, height: 850 }, timezoneId: "UTC" });
+const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, timezoneId: "UTC" });
 const page = await context.newPage();
-const shot = async name => {
+const shot = async (name, part = page) => {
   await page.mouse.move(0, 0);
   await page.waitForTimeout(700);
-  await page.screenshot({ path: `${argv[2]}/ui-${name}.png` });
+  await part.screenshot({ path: `${argv[2]}/ui-${name}.png` });
 };
 const choose = async words => {
   await page.locator("#query").fill(words);
@@ -32,19 +32,21 @@ await choose("20700");
 await page.getByRole("button", { name: "All", exact: true }).click();
 await shot("dark");
 
+await choose("shop@main web");
 await page.locator("#map").focus();
-for (let i = 0; i < 18; i++)
+for (let i = 0; i < 22; i++)
   await page.keyboard.press("+");
-await page.getByRole("button", { name: "To the event before" }).click();
-await shot("past");
+for (let i = 0; i < 3; i++)
+  await page.getByRole("button", { name: "To the event before" }).click();
+await shot("past", page.locator("#view"));
 await page.getByRole("button", { name: "Now" }).click();
 
-await page.setViewportSize({ width: 390, height: 780 });
 await page.emulateMedia({ colorScheme: "light" });
-for (const [name, tab] of [["phone-claims", "Claims"], ["phone-map", "Map"], ["phone-port", "Port"], ["phone-usage", "Usage"]]) {
+await page.setViewportSize({ width: 360, height: 720 });
+for (const tab of ["Claims", "Map", "Port"]) {
   await page.getByRole("button", { name: tab, exact: true }).click();
   if (tab === "Map")
     await page.getByRole("button", { name: "Pool default" }).click();
-  await shot(name);
+  await shot(`phone-${tab.toLowerCase()}`);
 }
 await browser.close();

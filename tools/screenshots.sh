@@ -45,11 +45,12 @@ for _ in $(seq 200); do [ ! -S /run/dibs/dibs.sock ] || break; sleep 0.05; done
 export DIBS_SOCKET=/run/dibs/dibs.sock DIBS_TIMEOUT=20s
 
 repository ana /home/ana/shop
-as ana /home/ana/shop git worktree add -q -b search ../shop-search
-as ana /home/ana/shop git worktree add -q -b fix/cart ../shop-cart
+for branch in search cart; do
+    as ana /home/ana/$branch git -C ../shop worktree add -q -b $branch /home/ana/$branch/shop
+done
 repository ben /home/ben/wiki
 server='exec python3 -m http.server "$PORT" --bind 127.0.0.1'
-for tree in shop shop-search shop-cart; do
+for tree in shop search/shop cart/shop; do
     as ana /home/ana/$tree dibs run -p web -- sh -c "$server" >/dev/null 2>&1 &
     as ana /home/ana/$tree dibs run -p api -- sh -c 'exec node -e "require(\"http\").createServer().listen(process.env.PORT, \"127.0.0.1\")"' >/dev/null 2>&1 &
     as ana /home/ana/$tree dibs get db >/dev/null
@@ -65,7 +66,7 @@ as ben /home/ben/wiki python3 -m http.server 20700 >/dev/null 2>&1 & # nobody ha
 as ben /home/ben/wiki python3 -m http.server 8080 >/dev/null 2>&1 &
 
 # A test suite takes and releases ports for a while.
-for i in $(seq "${DIBS_SHOTS_ROUNDS:-60}"); do
+for i in $(seq 60); do
     port=$(as ana /home/ana/shop dibs claim --ttl 1h "/shop@main/tests/$i")
     [ $((i % 8)) -lt 3 ] || as ana /home/ana/shop dibs release "$port" >/dev/null
     sleep "0.$((RANDOM % 10))"

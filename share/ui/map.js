@@ -450,10 +450,12 @@ new ResizeObserver(() => {
   isHidden = !frame.clientWidth; // behind another view of the narrow page
   if (isHidden)
     return;
+  const row = gutter > 0 ? top / cell()[1] : 0; // stays the first one
   ratio = devicePixelRatio;
   canvas.width = Math.max(1, frame.clientWidth * ratio);
   canvas.height = Math.max(1, frame.clientHeight * ratio);
   gutter = Math.round(44 * ratio);
   isStale = true;
+  top = row * cell()[1];
   settle();
 }).observe(frame);

@@ -121,6 +121,13 @@ print(*[c["port"] for c in json.load(sys.stdin) if c["name"] == sys.argv[1]])' "
         const port = await map.getAttribute("aria-valuenow");
         await page.keyboard.press("ArrowRight");
         same(Number(await map.getAttribute("aria-valuenow")), Number(port) + 1);
+        // Another size of the window shows the same port.
+        const pixels = () => page.evaluate(() => document.getElementById("map").toDataURL());
+        const before = await pixels();
+        await page.setViewportSize({ width: 1280, height: 600 });
+        await until(async () => await pixels() !== before);
+        await page.setViewportSize({ width: 1280, height: 800 });
+        await until(async () => await pixels() === before, "the same port is shown again");
         await button("Zoom out").click();
         await lacks("#zoom-text", "1 port ");
         await map.focus();
