@@ -310,10 +310,14 @@ static dibs_status reserve(struct serve *s, dibs_err *err)
     bool is_file = strncmp(ledger, scheme, sizeof scheme - 1) == 0;
     char path[sizeof s->settings.ledger + 16];
 
-    if (!s->options->reserves || s->options->is_check)
+    if (s->options->is_check)
         return DIBS_OK;
     (void) snprintf(path, sizeof path, "%s-reserved",
                     is_file ? ledger + sizeof scheme - 1 : "/run/dibs/ports");
+    if (!s->options->reserves) { /* one that was killed may have done so */
+        reserve_remove(path, s->engine->core->view.boot_id);
+        return DIBS_OK;
+    }
     dibs_status status = reserve_open(path, s->engine->core->view.boot_id, &s->reserve, err);
     if (status == DIBS_OK)
         engine_reserve(s->engine, s->reserve);

@@ -115,11 +115,12 @@ static dibs_status read_file(struct reserve *r, dibs_err *err)
     AUTO(free_auto) char *text = malloc(LIST_BYTES);
     ssize_t n = text ? pread(r->file, text, LIST_BYTES - 1, 0) : -1;
     size_t head = strlen(r->head);
+    struct stat st = { 0 };
 
-    if (n < 0)
+    if (n < 0 || fstat(r->file, &st) != 0)
         return err_os(err, DIBS_UNAVAILABLE, errno, "reading %s", r->path);
-    /* Of another boot or namespace, or cut: nothing is ours. */
-    if ((size_t) n > head && memcmp(text, r->head, head) == 0)
+    /* Of another boot, namespace or user, or cut: nothing is ours. */
+    if (st.st_uid == geteuid() && (size_t) n > head && memcmp(text, r->head, head) == 0)
         (void) kernel_reserved_parse(text + head, (size_t) n - head, &r->own);
     return DIBS_OK;
 }
@@ -224,4 +225,16 @@ void reserve_close(struct reserve *reserve)
     if (is_done)
         (void) unlink(reserve->path);
     discard(reserve);
+}
+
+void reserve_remove(const char *path, const char *boot_id)
+{
+    struct reserve *left = NULL;
+
+    if (access(path, F_OK) != 0 || reserve_open(path, boot_id, &left, NULL) != DIBS_OK)
+        return;
+    if (portbits_count(&left->own) > 0)
+        reserve_close(left);
+    else
+        discard(left);
 }

@@ -95,6 +95,40 @@ killed() {
     inside killed
 }
 
+without_the_option() {
+    echo 50000 >"$LIST"
+    begin
+    ok claim g --port 40006 --keep
+    reserved 40006,50000
+    serve_stop KILL
+    rm -f "$SOCKET" "$ADMIN"
+    unshare --net timeout 20 bash -c '. "$DIBS_TEST_SUPPORT/dibs.bash"; . "$DIBS_TEST_SUPPORT/serve.bash"; serve_start; serve_stop'
+    reserved 40006,50000 # another network namespace
+    serve_start
+    reserved 50000
+    [ ! -e "$T/ledger.db-reserved" ]
+}
+@test "after SIGKILL a daemon that reserves nothing removes the entries, in their network namespace" {
+    inside without_the_option
+}
+
+strangers_file() {
+    echo 50000 >"$LIST"
+    begin
+    ok claim h --port 40007 --keep
+    sed 's/ 40007/ 40007,50000/' "$T/ledger.db-reserved" >"$T/forged"
+    grep -q 50000 "$T/forged"
+    serve_stop KILL
+    rm -f "$SOCKET" "$ADMIN"
+    cp "$T/forged" "$T/ledger.db-reserved"
+    chown 65534 "$T/ledger.db-reserved"
+    serve_start
+    reserved 40007,50000
+}
+@test "a file of another user removes no entries" {
+    inside strangers_file
+}
+
 elsewhere() {
     begin
     unshare --net "$DIBS" claim there --port 40020 --keep >/dev/null
