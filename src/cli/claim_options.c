@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/claim_options.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/text.h"
@@ -253,10 +255,30 @@ void cli_take_back(const struct cli *cli, const dibs_claim *claims, size_t n)
     }
 }
 
+/* With --confirm, wait until the caller has taken the answer. One that has given up, or has died, cannot know
+ * what was claimed. */
+static dibs_status wait_for_caller(struct cli *cli, dibs_err *err)
+{
+    char byte = 0;
+    ssize_t n = 1;
+
+    if (!cli_has(cli, "confirm"))
+        return DIBS_OK;
+    do
+        n = read(STDIN_FILENO, &byte, 1);
+    while (n < 0 && errno == EINTR);
+    if (n == 1)
+        return DIBS_OK;
+    cli->exit_code = CLI_EXIT_READER_GONE;
+    return err_set(err, DIBS_FAILURE, "nobody has taken the answer");
+}
+
 dibs_status cli_answer(struct cli *cli, const dibs_claim *claims, size_t n, bool is_list, dibs_err *err)
 {
     dibs_status s = cli_print_claims(cli, claims, n, is_list, err);
 
+    if (!s)
+        s = wait_for_caller(cli, err);
     if (s)
         cli_take_back(cli, claims, n);
     else

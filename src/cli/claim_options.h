@@ -27,6 +27,10 @@ dibs_status cli_one_of(const struct cli *cli, const char *const *names, const ch
     }
 
 /* Rows of commands that print claims by cli_claim_json(). */
+#define CLI_CONFIRM_OPT                                                                     \
+    {                                                                                       \
+        .name = "confirm", .help = "release it again unless a byte comes on standard input" \
+    }
 #define CLI_BRIEF_OPT                                                                      \
     {                                                                                      \
         .name = "brief", .help = "with --json: only port, name, project, state and holder" \

@@ -358,3 +358,18 @@ ports() { # the ports of the last try, on one line
     refused 2 claim --wait 1s --dry-run
     within 2 "$before"
 }
+
+@test "--confirm: what nobody takes over is released again, and what was there before stays" {
+    dibs get kept >/dev/null
+    for words in "claim new" "claim -n 2 --keep" "get new" "claim new kept --ttl 1h"; do
+        # shellcheck disable=SC2086 # words
+        run dibs $words --confirm </dev/null
+        assert_status 141
+        [[ ${lines[0]} =~ ^[0-9]+$ ]]
+        run dibs ls --json
+        [ "$(grep -o '"name":' <<<"$output" | wc -l)" -eq 1 ]
+        assert_output_has '/kept"'
+    done
+    port=$(echo | dibs claim new --confirm)
+    [ "$(dibs get --existing new)" = "$port" ]
+}

@@ -486,6 +486,19 @@ held.execute("COMMIT")
 answer = s.hear()
 assert answer["id"] == "stays", answer
 assert [c["name"] for c in s.give("list_ports")["ports"]] == ["three"]
+# The command has given its answer already, and the server has not read it: nobody will.
+for tool, more in (("get_port", {"create": True}), ("claim_port", {"count": 2}), ("claim_port", {"keep": True})):
+    held = lock()
+    s.send({"jsonrpc": "2.0", "id": tool, "method": "tools/call", "params": {"name": tool, "arguments": {"name": "late", **more}}})
+    assert s.request("ping")["result"] == {}
+    s.server.send_signal(signal.SIGSTOP)
+    held.execute("COMMIT")
+    deadline = time.monotonic() + TIME
+    while "/late" not in dibs("ls", "--names"):
+        assert time.monotonic() < deadline, "it claims nothing"
+    s.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": tool}})
+    s.server.send_signal(signal.SIGCONT)
+    assert [c["name"] for c in s.give("list_ports")["ports"]] == ["three"], tool
 held = lock()
 s.send(call("dies", "four"))
 assert s.request("ping")["result"] == {}

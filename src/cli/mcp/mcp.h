@@ -59,6 +59,7 @@ struct mcp_tool {
     const struct mcp_field *gives;
     bool is_reader;                  /* changes nothing */
     bool only_adds;                  /* ends no claim; otherwise only the session's projects are its places */
+    bool is_confirmed;               /* its command has --confirm: it waits until its answer counts */
     bool needs_name;                 /* of a claim: a number could be another project's */
     bool is_found_free;              /* nothing on a port is an answer, not a failure */
     const struct mcp_advice *advice; /* before the common one; may be NULL */
@@ -92,6 +93,7 @@ struct mcp_call {
     const char *last; /* the word after the options; NULL: none */
     char *project;    /* NULL: the session's */
     bool is_cancelled;
+    bool is_done; /* it will be answered: too late to cancel it */
     struct mcp_batch *batch;
 };
 /* Return a member of an object; NULL: it is absent, or null, as clients and models write what they do not
@@ -158,6 +160,7 @@ void mcp_done(struct mcp *m);
 struct mcp_child {
     pid_t pid;    /* 0: none */
     int out, err; /* the ends of its pipes that we read; -1: closed */
+    int confirm;  /* its standard input, if it waits for a byte there; -1: it does not */
     int end;      /* readable when it has ended; -1: unknown */
 };
 /* Start the command of a call in that directory, with the settings of the server's command line. */

@@ -327,7 +327,7 @@ static void cancel(struct mcp *m, const jsonr_value *params)
     if (!read_id(jsonr_get(params, "requestId"), &id))
         return;
     for (struct mcp_call *call = m->first; call; call = call->next)
-        if (is_same_id(&call->id, &id))
+        if (is_same_id(&call->id, &id) && !call->is_done)
             call->is_cancelled = true;
 }
 

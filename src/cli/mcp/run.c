@@ -54,18 +54,24 @@ static bool compose(struct line *line, const struct cli *cli, const struct mcp_c
     return true;
 }
 
-static int spawn(char *const *words, const char *dir, int out, int err, pid_t *pid)
+/* The child's descriptors; in: -1: /dev/null. */
+struct ends {
+    int in, out, err;
+};
+
+static int spawn(char *const *words, const char *dir, const struct ends *ends, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
     int why = posix_spawn_file_actions_init(&actions);
 
     if (why)
         return why;
-    why = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    why = ends->in >= 0 ? posix_spawn_file_actions_adddup2(&actions, ends->in, STDIN_FILENO)
+                        : posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (!why)
-        why = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+        why = posix_spawn_file_actions_adddup2(&actions, ends->out, STDOUT_FILENO);
     if (!why)
-        why = posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
+        why = posix_spawn_file_actions_adddup2(&actions, ends->err, STDERR_FILENO);
     if (!why)
         why = posix_spawn_file_actions_addchdir_np(&actions, dir);
     if (!why)
@@ -78,23 +84,30 @@ dibs_status mcp_child_start(const struct cli *cli, const struct mcp_call *call, 
                             struct mcp_child *child, dibs_err *err)
 {
     AUTO(line_auto) struct line line = { .n = 0 };
+    int in[2] = { -1, -1 };
     int out[2] = { -1, -1 };
     int errors[2] = { -1, -1 };
     pid_t pid = 0;
-    int why = !compose(&line, cli, call) ? ENOMEM
-              : pipe2(out, O_CLOEXEC) || pipe2(errors, O_CLOEXEC)
-                  ? errno
-                  : spawn(line.words, dir, out[WRITE_END], errors[WRITE_END], &pid);
+    int why =
+        !compose(&line, cli, call) ? ENOMEM
+        : (call->tool->is_confirmed && pipe2(in, O_CLOEXEC)) || pipe2(out, O_CLOEXEC) ||
+                pipe2(errors, O_CLOEXEC)
+            ? errno
+            : spawn(line.words, dir, &(struct ends){ in[READ_END], out[WRITE_END], errors[WRITE_END] }, &pid);
 
+    fd_auto(&in[READ_END]);
     fd_auto(&out[WRITE_END]);
     fd_auto(&errors[WRITE_END]);
     if (why) {
+        fd_auto(&in[WRITE_END]);
         fd_auto(&out[READ_END]);
         fd_auto(&errors[READ_END]);
         return err_os(err, DIBS_FAILURE, why, "cannot run dibs in '%.300s'", dir);
     }
-    *child = (struct mcp_child){
-        .pid = pid, .out = out[READ_END], .err = errors[READ_END], .end = pidfd_open(pid, 0)
-    };
+    *child = (struct mcp_child){ .pid = pid,
+                                 .out = out[READ_END],
+                                 .err = errors[READ_END],
+                                 .confirm = in[WRITE_END],
+                                 .end = pidfd_open(pid, 0) };
     return DIBS_OK;
 }

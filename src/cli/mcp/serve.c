@@ -199,6 +199,22 @@ static void close_pipes(struct mcp_child *child)
 {
     fd_auto(&child->out);
     fd_auto(&child->err);
+    fd_auto(&child->confirm);
+}
+
+/* Let the command end with what it has claimed: its answer, one line, is here, and will be given. */
+static void confirm(struct server *server)
+{
+    struct mcp_child *child = &server->child;
+    const struct bytes *out = &server->outcome.out;
+
+    if (child->confirm < 0)
+        return;
+    if (!server->m.first->is_cancelled && out->n > 0 && out->at[out->n - 1] == '\n')
+        server->m.first->is_done = write(child->confirm, "", 1) == 1;
+    else if (child->out >= 0)
+        return; /* the rest comes */
+    fd_auto(&child->confirm);
 }
 
 /* Finish the call when its command has ended. */
@@ -211,11 +227,13 @@ static void reap(struct server *server)
 
     if (server->m.first->is_cancelled)
         close_pipes(child);
+    confirm(server);
     if (child->out >= 0 || child->err >= 0 || (child->end >= 0 && poll(&end, 1, 0) == 0))
         return;
     while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR) {
     }
     fd_auto(&child->end);
+    fd_auto(&child->confirm);
     child->pid = 0;
     server->outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : KILLED + WTERMSIG(status);
     finish(server, out->is_lost || out->n >= MCP_OUTPUT_MAX

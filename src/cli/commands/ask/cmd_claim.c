@@ -237,6 +237,7 @@ static const struct cli_opt opts[] = {
     { .name = "wait", .arg = "TIME", .help = "wait so long for a port that is held; then exit code 3" },
     { .name = "key", .arg = "KEY", .help = "a second call with the same key gets the same claims" },
     CLI_BRIEF_OPT,
+    CLI_CONFIRM_OPT,
     { .name = "dry-run", .help = "show what would be claimed, reserve nothing" },
     { 0 },
 };

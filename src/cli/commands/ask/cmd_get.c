@@ -148,6 +148,7 @@ static const struct cli_opt opts[] = {
     { .name = "token", .arg = "TOKEN", .help = "the claim with this token, and no later one" },
     CLI_PROJECT_OPT,
     CLI_BRIEF_OPT,
+    CLI_CONFIRM_OPT,
     { .name = "force", .help = "also a claim of another project" },
     { 0 },
 };
