@@ -4,6 +4,7 @@
 # Required ports of this file: 19700-19899.
 load ../support/dibs
 load ../support/serve
+load ../support/npm
 load ../support/node_client
 
 setup() { node_client_setup; }
@@ -16,6 +17,12 @@ teardown() { dibs_teardown; }
 
 @test "without a daemon the Node client does the same by the program" {
     node_tests verbs.test.mjs errors.test.mjs listen.test.mjs abort.test.mjs
+}
+
+@test "the drop-ins do what get-port, portfinder and detect-port document, side by side with them" {
+    needs_npm
+    with_daemon
+    node_tests drop_ins.test.mjs
 }
 
 @test "every example of the pages about the Node client runs" {

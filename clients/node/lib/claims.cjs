@@ -118,7 +118,7 @@ class Claims extends Base {
         const target = await this.#target(call, which);
         if (target.path && length === null) {
             const found = await this._ask(call, "GET", target.path, { query: target.query });
-            const ttlMs = (found.holder || {}).ttl_ms;
+            const ttlMs = read(found, () => (found.holder || {}).ttl_ms);
             length = ttlMs ? `${ttlMs}ms` : null;
         }
         const words = ["renew", "--json", "--quiet", ...(length ? [`--ttl=${length}`] : [])];
@@ -228,12 +228,17 @@ class Claims extends Base {
         return read(answer, () => answer.map((item) => this._claimFrom(item)));
     }
 
-    /** End what an aborted call may have claimed: the same key finds it. A claim that is older than the call stays. */
+    /**
+     * End what an aborted call may have claimed: the same key finds it. A claim that is older than the call stays, without
+     * a holder if it was kept and the call has made this process its holder.
+     */
     async #undo(place, batch, beganMs) {
         try {
             for (const claim of await this.#attempt({ place, deadline: now() + UNDO_MS }, batch)) {
                 if (claim.name === null || claim.createdMs >= beganMs) {
                     await this.release(claim, { timeoutMs: UNDO_MS });
+                } else if (claim.kept && claim.holder !== null && claim.changedMs >= beganMs) {
+                    await this.transfer(claim, { keep: true, timeoutMs: UNDO_MS });
                 }
             }
         } catch (error) {
@@ -295,12 +300,13 @@ class Claims extends Base {
             found = [await this._run(["get", "--json", "--quiet", "--force", "--existing", "--", typed(claim)], call)];
         } else if (call.place.socket) {
             const asked = { port: claim.port, proto, judge: "true" };
-            found = (await this._ask(call, "GET", "/v1/claims", { query: asked })).claims;
+            found = read(await this._ask(call, "GET", "/v1/claims", { query: asked }), ({ claims }) => [...claims]);
         } else {
-            found = await this._run(["ls", "--json", "--all", `--port=${claim.port}`, `--proto=${proto}`], call);
+            const words = ["ls", "--json", "--all", `--port=${claim.port}`, `--proto=${proto}`];
+            found = read(await this._run(words, call), (rows) => [...rows]);
         }
         for (const document of found) {
-            if (document.id === claim.id && document.generation === claim.generation) return this._claimFrom(document);
+            if (document && document.id === claim.id && document.generation === claim.generation) return this._claimFrom(document);
         }
         throw new NotFound(`the claim of port ${claim.port} has ended, or has another holder now`);
     }

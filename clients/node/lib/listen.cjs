@@ -69,7 +69,8 @@ class Listening extends Project {
                 }
                 return handOver(claim, server, opened, backlog);
             } catch (error) {
-                if (!claim.wasThere) await this.release(claim, { force: true });
+                if (claim.wasThere) await this.leave(claim);
+                else await this.release(claim, { force: true });
                 const isFixed = claim.wasThere || wanted.port !== undefined || wanted.declare !== undefined;
                 if (isFixed || !(error instanceof Taken) || tries === TRIES) throw error;
             }

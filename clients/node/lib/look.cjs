@@ -56,8 +56,12 @@ class Look extends Claims {
             return reportFrom(await this._run(["who", "--json", "--", portOrName(which)], call), this);
         }
         const port = await this.#portOf(which, given);
-        const { claims, sockets, nat, cut } = await this.#report(call, port, "tcp,udp", {});
-        if (claims.length + sockets.length + nat.length === 0) throw new NotFound(`port ${port}: no claim and no socket`);
+        const answer = await this.#report(call, port, "tcp,udp", {});
+        const report = reportFrom(answer, this);
+        if (report.claims.length + report.sockets.length + report.nat.length === 0) {
+            throw new NotFound(`port ${port}: no claim and no socket`);
+        }
+        const { claims, sockets, nat, cut } = answer;
         return reportFrom({ port, claims, sockets, nat, cut }, this);
     }
 
@@ -72,7 +76,7 @@ class Look extends Claims {
         }
         const query = { since, limit, newest: since === undefined ? "true" : undefined };
         const answer = await this._ask(call, "GET", "/v1/events", { query });
-        return read(answer.events, camel);
+        return read(answer, () => camel([...answer.events]));
     }
 
     /**
@@ -103,7 +107,7 @@ class Look extends Claims {
         if (call.place.socket === null) return read(await this._run(["pool", "--json"], call), camel);
         const answer = await this._ask(call, "GET", "/v1/pools", { query: settingsQuery(call.place) });
         const pools = [];
-        for (const pool of answer.pools) pools.push(await this.#withUsage(call, pool));
+        for (const pool of read(answer, () => [...answer.pools])) pools.push(await this.#withUsage(call, pool));
         return read(pools, camel);
     }
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 /** What dibs answers. The members are those of the HTTP API and of `dibs --json`, in the form of JavaScript. */
 
-const { Failed, Unavailable, camel } = require("./errors.cjs");
+const { Unavailable, camel } = require("./errors.cjs");
 
 const owners = new WeakMap(); // the client that claimed: it ends the claim with the block
 
@@ -60,6 +60,7 @@ function reportFrom(document, owner) {
     return read(document, () => {
         const report = camel(document);
         report.claims = document.claims.map((claim) => claimFrom(claim, owner));
+        if (!Array.isArray(report.sockets) || !Array.isArray(report.nat)) throw new TypeError("it is no report");
         return { canClaim: null, canChoose: null, verdict: null, reasons: [], ...report };
     });
 }
@@ -73,7 +74,9 @@ function changeFrom(document, owner) {
 
 /** Return the number that an answer has as this member. */
 function countFrom(document, member) {
-    if (document === null || !Number.isInteger(document[member])) throw new Failed(`the answer of dibs has no '${member}'`);
+    if (document === null || !Number.isInteger(document[member])) {
+        throw new Unavailable(`the answer of dibs is not understood; is it of another version?: it has no '${member}'`);
+    }
     return document[member];
 }
 

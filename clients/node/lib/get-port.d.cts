@@ -1,0 +1,23 @@
+/// <reference types="node" />
+import type { ListenOptions } from "node:net";
+
+declare namespace getPort {
+    type Options = {
+        /** A wished port, or several, the first that can be had. */
+        readonly port?: number | Iterable<number>;
+        /** Ports that are not returned. */
+        readonly exclude?: Iterable<number>;
+        /** Keep the port claimed until the process ends, also while nobody listens on it. */
+        readonly reserve?: boolean;
+        /** The host to be bound. */
+        readonly host?: string;
+    } & Omit<ListenOptions, "port">;
+    /** Iterate over the numbers from `from` to `to`. */
+    function portNumbers(from: number, to: number): Iterable<number>;
+    /** End the claims of all ports that were returned. */
+    function clearLockedPorts(): void;
+    export { getPort as default, getPort };
+}
+/** Claim a port for this process. */
+declare function getPort(options?: getPort.Options): Promise<number>;
+export = getPort;
