@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -153,7 +154,7 @@ void socket_remove(struct socket_file *file)
 static bool is_loopback(const dibs_address *address)
 {
     return address->len == 4 ? address->bytes[0] == 127
-                             : IN6_IS_ADDR_LOOPBACK((const struct in6_addr *) (const void *) address->bytes);
+                             : memcmp(address->bytes, &in6addr_loopback, sizeof in6addr_loopback) == 0;
 }
 
 /* Parse "ADDRESS:PORT"; an IPv6 address is in brackets. */

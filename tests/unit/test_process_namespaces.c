@@ -282,7 +282,7 @@ static int looks_with_the_same_number(void *arg)
     return pid_in_proc() == getpid() ? looks_into_a_foreign_proc(arg) : ANOTHER_NUMBER;
 }
 
-/* Other processes of the machine take the next number, too: try some times. */
+/* A process takes a number of its own namespace and one of /proc's: try until they are the same. */
 static int has_the_same_number_in_both(void *arg)
 {
     char text[32];
@@ -307,11 +307,26 @@ static int keeps_the_old_proc_and_its_numbers(void *arg)
     return child_run(has_the_same_number_in_both, arg);
 }
 
+/* In it nobody else takes numbers, as the other processes of the machine do. */
+static int has_a_proc_of_its_own(void *arg)
+{
+    CHECK(unshare(CLONE_NEWNS) == 0);
+    CHECK(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+    CHECK(mount("proc", "/proc", "proc", 0, NULL) == 0);
+    return keeps_the_old_proc_and_its_numbers(arg);
+}
+
+static int is_in_a_quiet_namespace(void *arg)
+{
+    CHECK(unshare(CLONE_NEWPID) == 0);
+    return child_run(has_a_proc_of_its_own, arg);
+}
+
 static void the_same_number_in_a_foreign_proc_does_not_make_it_ours(void **state)
 {
     (void) state;
     need_root();
-    assert_int_equal(child_run(keeps_the_old_proc_and_its_numbers, NULL), 0);
+    assert_int_equal(child_run(is_in_a_quiet_namespace, NULL), 0);
 }
 
 struct others {
