@@ -2,6 +2,7 @@
 # Make the screenshots of docs/UI.md again: real servers of two users, a daemon, and its page in Chromium. Needs root, for
 # namespaces of its own: their host is called "workbench", and their users are ana and ben.
 # usage: tools/screenshots.sh [BUILD [FOLDER]]
+# shellcheck disable=SC2016,SC2153 # the words of other shells; BUILD is exported below
 set -eu
 cd "$(dirname "$0")/.."
 if [ -z "${DIBS_SHOTS:-}" ]; then
@@ -27,7 +28,8 @@ for name in "${!DIBS_@}"; do case $name in DIBS_SHOTS | DIBS_TEST_NPM) ;; *) uns
 as() {
     local user=$1 at=$2
     shift 2
-    mkdir -p "$at" && chown -R "$user" "$at" 2>/dev/null || true
+    mkdir -p "$at"
+    chown -R "$user" "$at"
     (cd "$at" && HOME=/home/$user XDG_RUNTIME_DIR='' XDG_STATE_HOME='' exec setpriv --reuid="$user" --regid="$(id -u "$user")" --clear-groups "$@")
 }
 # repository USER DIRECTORY: with one commit

@@ -109,7 +109,7 @@ END
         const { JSHeapUsedSize, Nodes } = await metrics();
         report.push(`memory: ${(JSHeapUsedSize / 1048576).toFixed(0)} MiB of JavaScript, ${Nodes} nodes`);
         return report.join("\n")' "count=$count" "frames=$(long_or 100 20)" "idle=$(long_or 10 2)"
-    sed 's/^/# /' <<<"$output" >&3
+    echo "# ${output//$'\n'/$'\n'# }" >&3
     dibs claim --keep /late/web >/dev/null
     page 'await page.locator("#query").fill("late");
         await claim("late/web").waitFor()'

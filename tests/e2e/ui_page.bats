@@ -168,6 +168,31 @@ print(*[c["port"] for c in json.load(sys.stdin) if c["name"] == sys.argv[1]])' "
         await shows("#list-count", "3 claims")' "web=$(cat "$T/web")" "port=$LISTENED" "pid=$STARTED"
 }
 
+@test "UDP has a map of its own, and a port of dibs run --as both of its numbers" {
+    served
+    dibs claim --keep --proto udp /both/dns >"$T/dns"
+    listen "$(cat "$T/dns")" udp
+    start dibs run --as 3000 -- python3 -c 'import socket, time; s = socket.create_server(("127.0.0.1", 3000)); time.sleep(600)'
+    outside() { dibs ls --all --json | python3 -c 'import json, sys
+print(*[c["port"] for c in json.load(sys.stdin) if c.get("as") == 3000] or sys.exit(1))'; }
+    wait_until 10 outside
+    web=$(outside)
+    wait_until 10 sh -c "ss -Hltn | grep -q 127.0.0.1:$web"
+    open_page
+    page 'await claim("port " + given.web).click();
+        await shows("#detail", `number 3000 inside of its run, ${given.web} outside`);
+        await shows("#detail", "process python3");
+        await page.getByText("UDP", { exact: true }).click();
+        await page.getByRole("button", { name: "dynamic, listening 1", exact: true }).waitFor();
+        await claim(`port ${given.dns}`).click();
+        await shows("#detail h2", `Port ${given.dns} UDP`);
+        await shows("#detail", "process python3");
+        same(await page.getByRole("link", { name: "Open" }).count(), 0);
+        await claim("port " + given.web).click(); // a claim of TCP brings that map back
+        await shows("#detail h2", `Port ${given.web} TCP`);
+        same(await page.getByRole("radio", { name: "TCP" }).isChecked(), true)' "web=$web" "dns=$(cat "$T/dns")"
+}
+
 # ---- live ----
 
 @test "the page follows claims as they come and go, also over SIGKILL of the daemon" {
@@ -316,6 +341,18 @@ print(*[c["port"] for c in json.load(sys.stdin) if c["name"] == sys.argv[1]])' "
     wait "$server"
     page 'await shows("#state", "reconnecting");
         await shows("#map-note", "does not answer")'
+}
+
+@test "the address that make run ends with shows its claims" {
+    needs script
+    BUT="$LOST|status of 404"
+    start script -qfec "$BATS_TEST_DIRNAME/../../tools/demo.sh $DIBS" "$T/screen" </dev/null >/dev/null
+    wait_until 30 grep -q '^http://127' "$T/screen"
+    page 'const demo = await open(given.url);
+        await claim("api, dynamic, idle, port").waitFor();
+        await demo.evaluate(() => fetch("/v1/session", { method: "DELETE", headers: { Authorization: "Bearer " + JSON.parse(sessionStorage.getItem("dibs-session")).session } }))' \
+        "url=$(tr -d '\r' <"$T/screen" | grep '^http://127')"
+    wait "$STARTED"
 }
 
 # ---- other people ----
@@ -671,10 +708,10 @@ END
             window.requestAnimationFrame = what => { frames_++; return ask(what); };
         });
         const before = urls().length;
-        await page.waitForTimeout(4000);
+        await page.waitForTimeout(3000);
         const frames = await page.evaluate(() => frames_);
-        is(frames <= 20, `${frames} frames in four seconds of nothing`);
-        is(urls().length - before <= 6, `${urls().length - before} requests in four seconds`);
+        is(frames <= 20, `${frames} frames in three seconds of nothing`);
+        is(urls().length - before <= 6, `${urls().length - before} requests in three seconds`);
         await page.evaluate(() => Object.defineProperty(document, "hidden", { get: () => true }));
         await page.waitForTimeout(500);
         const hidden = urls().length;
