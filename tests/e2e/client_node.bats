@@ -25,6 +25,13 @@ teardown() { dibs_teardown; }
     node_tests drop_ins.test.mjs
 }
 
+@test "the Vite plugin claims the port of server, preview and hot reload, over restarts and in two worktrees" {
+    needs_npm
+    needs git
+    with_daemon
+    node_tests vite.test.mjs
+}
+
 @test "every example of the pages about the Node client runs" {
     with_daemon
     node_tests pages.test.mjs

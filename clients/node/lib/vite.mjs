@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT
+import dibs from "./vite.cjs";
+
+export { dibs };
+export default dibs;
