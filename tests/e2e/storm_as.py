@@ -80,6 +80,7 @@ class Copy:
             quoted = [" ".join("'" + word.replace("'", "'\\''") + "'" for word in all_of_it[role]) for role in all_of_it]
             f.write("trap 'kill $all' TERM\n" + "".join(line + ' &\nall="$all $!"\n' for line in quoted) + "wait\nwait\n")
         self.ports = {}
+        self.has_failed = False
 
     def start(self):
         self.log = open(self.at + "/log", "wb")
@@ -103,13 +104,15 @@ class Copy:
             try:
                 connection = http.client.HTTPConnection("127.0.0.1", self.ports[8080], timeout=10)
                 connection.request("GET", "/")
-                if connection.getresponse().status == 200:
+                answer = connection.getresponse()
+                last = f"{answer.status} {answer.read()[:200]}"
+                if answer.status == 200:
                     socket.create_connection(("127.0.0.1", self.ports[9000]), 5).close()
                     return
-            except OSError:
-                pass
+            except OSError as e:
+                last = repr(e)
             if time.monotonic() > end or self.process.poll() is not None:
-                raise AssertionError(f"{self.name} is not up")
+                raise AssertionError(f"{self.name} is not up: {last}")
             time.sleep(0.1)
 
     def check(self, answer, through):
@@ -154,6 +157,7 @@ def in_parallel(copies, work):
             work(copy)
         except Exception as e:  # reported below
             failures.append(f"{copy.name}: {type(e).__name__}: {e}")
+            copy.has_failed = True
     threads = [threading.Thread(target=run, args=(copy,)) for copy in copies]
     for thread in threads:
         thread.start()
@@ -178,7 +182,7 @@ def main():
         in_parallel(copies, Copy.ask)
         print(f"# {COPIES} copies answered {REQUESTS} requests each in {time.monotonic() - began:.1f} s")
     except AssertionError:
-        for copy in copies[:3]:
+        for copy in sorted(copies, key=lambda copy: not copy.has_failed)[:3]:
             copy.log.flush()
             with open(copy.at + "/log", encoding="utf-8", errors="replace") as f:
                 sys.stderr.write(f"---- {copy.name}\n{f.read()[-3000:]}\n")
