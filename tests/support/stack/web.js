@@ -16,14 +16,16 @@ if (cluster.isPrimary) {
 // A connection that answers one question at a time; `parse` returns [answer, bytes used], or null for more input.
 class Connection {
     constructor(port, hello, parse) {
-        Object.assign(this, { port, hello, parse, waiting: [], input: Buffer.alloc(0) });
+        Object.assign(this, { port, hello, parse, waiting: [] });
         this.connect();
     }
 
     connect() {
         this.socket = net.connect(this.port, 'localhost', () => this.hello && this.socket.write(this.hello));
         this.socket.setNoDelay(true);
-        this.socket.on('error', () => setTimeout(() => this.connect(), 50)); // not up yet
+        this.input = Buffer.alloc(0);
+        this.socket.on('error', () => {});
+        this.socket.on('close', () => setTimeout(() => this.connect(), 50)); // not up yet, or still starting
         this.socket.on('data', (data) => {
             this.input = Buffer.concat([this.input, data]);
             for (let found; (found = this.parse(this.input)); this.input = this.input.subarray(found[1]))
