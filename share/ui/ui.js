@@ -40,6 +40,7 @@ function tellEnd(why, how) {
     put("ended-text", how);
   $("ended").hidden = false;
   document.body.classList.add("over");
+  document.querySelector("main").inert = true;
 }
 
 // ---- light and dark ----

@@ -443,6 +443,7 @@ END
     open_page
     page 'await page.evaluate(() => fetch("/v1/session", { method: "DELETE", headers: { Authorization: "Bearer " + JSON.parse(sessionStorage.getItem("dibs-session")).session } }));
         await shows("#state", "session ended");
+        same(await page.evaluate(() => document.querySelector("main").inert), true);
         await shows("[role=alert]", "Run dibs ui in a terminal");
         same(await page.evaluate(() => sessionStorage.length), 0);
         const before = page.url();
