@@ -12,12 +12,13 @@ teardown() {
     [ -z "${OWN:-}" ] || rm -rf "$OWN"
 }
 
-# as_ordinary COMMAND...: as a user without privileges, in a folder of its own, $OWN; PostgreSQL refuses root.
+# as_ordinary COMMAND...: as a user without privileges, in a folder of its own, $OWN; PostgreSQL refuses root. On a
+# busy machine fifty that claim at once on two processors wait longer than usual for the ledger.
 as_ordinary() {
     local user=()
     [ "$(id -u)" -ne 0 ] || user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
     (cd "$OWN" && "${NETWORK[@]}" "${user[@]}" env HOME="$OWN" XDG_STATE_HOME="$OWN" XDG_CONFIG_HOME="$OWN" \
-        DIBS_LEDGER="sqlite:$OWN/ledger.db" DIBS_SOCKET="${SOCKET:-none}" "$@")
+        DIBS_TIMEOUT=60s DIBS_LEDGER="sqlite:$OWN/ledger.db" DIBS_SOCKET="${SOCKET:-none}" "$@")
 }
 
 NETWORK=()
