@@ -130,6 +130,12 @@ start_all() {
         runners+=("$STARTED")
     done
 }
+kill_all() { # SIGKILL to every dibs
+    local pid
+    for pid in "${runners[@]}"; do
+        end_process "$pid" || { tail -n 20 "${trees[@]/%/.out}" >&2; return 1; }
+    done
+}
 await_all() {
     local tree
     for tree in "${trees[@]}"; do
@@ -203,7 +209,7 @@ stop_all() {
     await_all
     check_all
     diff "$T/first" "$T/ports"
-    for pid in "${runners[@]}"; do end_process "$pid"; done
+    kill_all
     run env -C "${trees[0]}" "$DIBS" run web # still there, and not started twice
     assert_status 3
     check_all
@@ -217,7 +223,7 @@ stop_all() {
     for ((round = 0; round < $(long_or 10 2); round++)); do
         start_all
         sleep "$((RANDOM % 2)).$((RANDOM % 10))"
-        for pid in "${runners[@]}"; do end_process "$pid"; done
+        kill_all
         stop_all
         # Between its claims and its note for dibs stop a killed dibs leaves claims of a dead holder.
         dibs -q reap >/dev/null
