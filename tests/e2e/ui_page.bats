@@ -294,18 +294,22 @@ print(*[c["port"] for c in json.load(sys.stdin) if c.get("as") == 3000] or sys.e
         const link = page.getByRole("link", { name: "Open" });
         same(await link.getAttribute("href"), `http://localhost:${given.web}`);
         same(await link.getAttribute("rel"), "noopener noreferrer");
+        await secondTakes(60000);
         await button("Release").click();
         await button("Undo").first().click();
         await shows("#said", "own/web stays yours");
+        await secondTakes(1000);
         await page.waitForTimeout(1500);
         await claim("port " + given.web).waitFor()' "lease=$(cat "$T/lease")" "web=$web"
     ask '/v1/claims?prefix=own/lease'
     [ "$(member claims.0.holder.until_boot_ms)" -gt "$before" ]
     [ "$(port_of own/web)" = "$web" ]
     page 'await claim("port " + given.lease).click();
+        await secondTakes(60000);
         await button("Release").click();
         await page.keyboard.press("Control+z");
         await shows("#said", "own/lease stays yours");
+        await secondTakes(1000);
         await button("Release").click();
         await shows("#said", "Released own/lease.");
         await claim("port " + given.lease).waitFor({ state: "detached" });
@@ -602,6 +606,7 @@ END
         same(await focused(), "map");
         await page.keyboard.press("Enter");
         same(await focused(), "detail");
+        await secondTakes(60000);
         for (let i = 0; i < 4 && !(await focused()).startsWith("Release"); i++)
             await page.keyboard.press("Tab");
         await page.keyboard.press("Enter");

@@ -87,6 +87,11 @@ const words = {
   lacks: (selector, text) => until(async () => !(await words.text(selector)).includes(text), `${selector} lacks "${text}"`),
   button: name => state.page.getByRole("button", { name, exact: true }),
   claim: name => state.page.getByRole("treeitem", { name }),
+  /** On a busy machine a second is short: let the page wait a minute instead, or a second again. */
+  secondTakes: ms => state.page.evaluate(ms => {
+    globalThis.wait_ ??= setTimeout;
+    globalThis.setTimeout = (what, time, ...more) => wait_(what, time === 1000 ? ms : time, ...more);
+  }, ms),
   urls: () => watched.flatMap(one => one.urls),
   same(seen, wanted) {
     if (JSON.stringify(seen) !== JSON.stringify(wanted))
