@@ -19,8 +19,8 @@ dibs_status reserve_open(const char *path, const char *boot_id, struct reserve *
  */
 dibs_status reserve_set(struct reserve *reserve, const struct portbits *wanted, dibs_err *err);
 /* Remove the entries that `path` names, and the file, for a daemon that reserves nothing. Nothing happens
- * without the file, while another process has it, if it is of another boot or network namespace, and if we may
- * not write the list. */
+ * without the file, while another process has it, if it is of another boot or network namespace, and if we
+ * may not write the list. */
 void reserve_remove(const char *path, const char *boot_id);
 /* Remove our entries and the file. NULL is fine. */
 void reserve_close(struct reserve *reserve);
