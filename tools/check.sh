@@ -46,7 +46,8 @@ step_generated() {
 }
 step_clients() { # as packages of their languages
     CC=gcc tools/build.sh "$at/build-gcc" --werror -Dtests=enabled &&
-        tools/check-python-client.sh "$at/build-gcc/dibs"
+        tools/check-python-client.sh "$at/build-gcc/dibs" &&
+        BUILD=$(realpath "$at/build-gcc") tests/support/with-npm tools/check-node-client.sh "$at/build-gcc/dibs"
 }
 step_ndebug() { # an assert with a side effect would change the tests' results
     CC=gcc tools/build.sh "$at/build-ndebug" -Db_ndebug=true -Dtests=enabled &&

@@ -32,7 +32,14 @@ teardown() { dibs_teardown; }
     node_tests vite.test.mjs
 }
 
+@test "helpers for node:test, Vitest and Playwright give each test ports that end with it" {
+    needs_npm
+    with_daemon
+    node_tests runners.test.mjs
+}
+
 @test "every example of the pages about the Node client runs" {
+    needs_npm
     with_daemon
     node_tests pages.test.mjs
 }

@@ -1,22 +1,22 @@
 declare namespace detectPort {
-    type DetectPortCallback = (error: Error | null, port?: number) => void;
-    interface PortConfig {
+    export type DetectPortCallback = (error: Error | null, port?: number) => void;
+    export interface PortConfig {
         port?: number | string | undefined;
         hostname?: string | undefined;
         callback?: DetectPortCallback | undefined;
     }
-    interface WaitPortOptions {
+    export interface WaitPortOptions {
         /** Milliseconds between two attempts. */
         retryInterval?: number;
         retries?: number;
     }
-    class IPAddressNotAvailableError extends Error {}
-    class WaitPortRetryError extends Error {
+    export class IPAddressNotAvailableError extends Error {}
+    export class WaitPortRetryError extends Error {
         retries: number;
         count: number;
     }
     /** Wait until somebody has bound the port. */
-    function waitPort(port: number, options?: WaitPortOptions): Promise<boolean>;
+    export function waitPort(port: number, options?: WaitPortOptions): Promise<boolean>;
     export { detectPort, detectPort as detect, detectPort as default };
 }
 /** Claim the port if it can be had, else one of the next ten, else any. */

@@ -2,7 +2,7 @@
 import type { ListenOptions } from "node:net";
 
 declare namespace getPort {
-    type Options = {
+    export type Options = {
         /** A wished port, or several, the first that can be had. */
         readonly port?: number | Iterable<number>;
         /** Ports that are not returned. */
@@ -13,9 +13,9 @@ declare namespace getPort {
         readonly host?: string;
     } & Omit<ListenOptions, "port">;
     /** Iterate over the numbers from `from` to `to`. */
-    function portNumbers(from: number, to: number): Iterable<number>;
+    export function portNumbers(from: number, to: number): Iterable<number>;
     /** End the claims of all ports that were returned. */
-    function clearLockedPorts(): void;
+    export function clearLockedPorts(): void;
     export { getPort as default, getPort };
 }
 /** Claim a port for this process. */

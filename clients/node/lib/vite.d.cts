@@ -1,7 +1,7 @@
-import type { Plugin } from "vite";
+import type { Plugin } from "vite" with { "resolution-mode": "import" };
 
 declare namespace dibs {
-    interface Options {
+    export interface Options {
         /** The name of the server's port in the project, or of a port of the manifest; "web" by default. */
         name?: string;
         /** The name of the preview's port; by default NAME-preview. */

@@ -20,7 +20,7 @@ export const isRoot = process.geteuid() === 0;
 /** A test in a directory of its own, whose name it gets; its client is closed at the end, its variables are restored. */
 export function check(name, options, body) {
     if (typeof options === "function") [options, body] = [{}, options];
-    test(name, { timeout: 120_000, ...options }, async (t) => {
+    test(name, { timeout: IS_LONG ? 1_200_000 : 120_000, ...options }, async (t) => {
         const folder = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "dibs-node-")));
         const environment = { ...process.env };
         process.env.DIBS_TIMEOUT = "60s"; // a busy machine

@@ -29,12 +29,17 @@ function project(folder, plugin = "dibs()") {
 
 /** Start `vite` there; its output is `text`. */
 function start(t, folder, words = [], command_ = [process.execPath, `${PEERS}/vite/bin/vite.js`]) {
-    const child = spawn(command_[0], [...command_.slice(1), ...words], { cwd: folder, stdio: ["pipe", "pipe", "pipe"] });
+    const child = spawn(command_[0], [...command_.slice(1), ...words], { cwd: folder, stdio: ["pipe", "pipe", "pipe"], detached: true });
     const server = { child, text: "" };
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (data) => (server.text += data));
     server.ended = new Promise((resolve) => child.once("exit", resolve));
     t.after(async () => {
-        child.kill("SIGKILL");
+        try {
+            process.kill(-child.pid, "SIGKILL"); // the group of the test's own program
+        } catch (error) {
+            assert.equal(error.code, "ESRCH");
+        }
+        for (const stream of [child.stdout, child.stderr]) stream.destroy();
         await server.ended;
     });
     return server;
