@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 /** The sockets of a claim: claim a port, bind it and listen, in one call. */
 
+const cluster = require("node:cluster");
 const dgram = require("node:dgram");
 const net = require("node:net");
 const { isOptions } = require("./claims.cjs");
@@ -83,7 +84,7 @@ async function openSockets(claim, backlog, server) {
     const opened = [];
     for (const binding of claim.bindings) {
         try {
-            opened.push(binding.proto === "udp" ? await bindUdp(binding) : await listenTcp(binding, backlog, server));
+            opened.push(binding.proto === "udp" ? await bindUdp(binding) : await listenTcp(binding, backlog, serverFor(server, opened)));
         } catch (error) {
             close(opened);
             if (error.code === "EADDRINUSE") throw new Taken(`port ${claim.port} is in use by another process`);
@@ -100,10 +101,19 @@ function addressOf({ address, port }) {
     return { port, host: address === "localhost" ? "127.0.0.1" : address, ipv6Only: address.includes(":") };
 }
 
-/** Bind and listen, which libuv does at once; the error comes to us and not to the user's server. */
-function listenTcp(binding, backlog, server) {
+/**
+ * The server that binds: one of our own, so that a lost port is no error of the user's. In a worker of a cluster it is the
+ * user's at once: Node 18 asks the primary process when a worker's server takes over a socket.
+ */
+function serverFor(server, opened) {
+    const isFirst = !opened.some((each) => each instanceof net.Server);
+    if (server && isFirst && cluster.isWorker) return server;
+    return net.createServer({ allowHalfOpen: Boolean(server && server.allowHalfOpen) });
+}
+
+/** Bind and listen, which libuv does at once. */
+function listenTcp(binding, backlog, first) {
     return new Promise((resolve, reject) => {
-        const first = net.createServer({ allowHalfOpen: Boolean(server && server.allowHalfOpen) });
         first.once("error", reject);
         first.listen({ ...addressOf(binding), backlog, exclusive: true }, () => {
             first.off("error", reject);
@@ -134,7 +144,7 @@ function handOver(claim, server, opened, backlog) {
     if (first === undefined) return new Listener(claim, null, opened);
     const target = server || first;
     const pass = (connection) => target.emit("connection", connection);
-    if (server) {
+    if (server && first !== server) {
         first.on("connection", pass);
         server.listen(first, backlog);
         opened[opened.indexOf(first)] = server;
