@@ -138,7 +138,7 @@ END
     says "'web/0' does not run" || says 'stopped web'
     ok stop
     is_free "$web" "$api"
-    gone "$second"
+    wait_until 10 gone "$second"
 }
 value_of() { sed -n "s/^dibs: stopped $1 (pid \([0-9]*\)).*/\1/p" "$T/err"; }
 
@@ -219,7 +219,7 @@ value_of() { sed -n "s/^dibs: stopped $1 (pid \([0-9]*\)).*/\1/p" "$T/err"; }
     [ ! -e "$forged" ]
     not is_free "$(cd "$T/other" && dibs get web/http)"
     (cd "$T/other" && dibs stop)
-    gone "$other"
+    wait_until 10 gone "$other"
 }
 
 @test "another user's commands in the same directory are another user's" {
