@@ -294,8 +294,6 @@ static uint16_t low_start(const struct walker *w)
 static void pick_along(const struct walker *w, const struct view *view, dibs_range window, struct pick *pick)
 {
     struct stretch s = { window.first, window.first };
-    struct portbits picked = { 0 };
-    struct view rest = *view;
     uint32_t step = 0;
     uint32_t n_vain = 0; /* steps that gave no port; other steps are not limited */
 
@@ -318,6 +316,8 @@ static void pick_along(const struct walker *w, const struct view *view, dibs_ran
     }
     if (step >= w->total || pick->n == pick->max)
         return;
+    struct portbits picked = { 0 };
+    struct view rest = *view;
     for (size_t i = 0; i < pick->n; i++)
         portbits_add(&picked, pick->out[i]);
     view_without(&rest, &picked);
