@@ -43,6 +43,25 @@ def with_mark(mark):
     return found
 
 
+def of_process(pid, name):
+    try:
+        with open(f"/proc/{pid}/{name}", encoding="utf-8", errors="replace") as f:
+            return f.read().strip()
+    except OSError as e:
+        return e.strerror
+
+
+def wait_for(run, mark, which):
+    """Wait until dibs has ended; if it hangs, say where each process stands."""
+    try:
+        run.wait(HANGS_S)
+    except subprocess.TimeoutExpired:
+        for pid, command in with_mark(mark):
+            state = [line for line in of_process(pid, "status").splitlines() if line.startswith(("State", "PPid", "Threads"))]
+            print(f"# {pid} {command}: {state} in {of_process(pid, 'wchan')}\n{of_process(pid, 'stack')}")
+        raise AssertionError(f"{which} was killed, and dibs run hangs") from None
+
+
 def kill(pid):
     try:
         os.kill(pid, signal.SIGKILL)
@@ -75,7 +94,7 @@ def main():
                 for pid in second:
                     kill(pid)
         for mark, run, _, which in started:
-            run.wait(HANGS_S)
+            wait_for(run, mark, which)
             said = run.stderr.read().decode()
             assert "not so:" not in said, f"{which} was killed: {said}"
             end = time.monotonic() + HANGS_S
