@@ -13,6 +13,7 @@ const { now, pause } = require("./wait.cjs");
 
 const PAUSES_MS = [20, 500]; // of `wait`, as in the program
 const UNDO_MS = 5000; // how long a cancelled claim is looked for, to end it
+const COUNT_MAX = 4096; // ports of one call, as for the program
 
 /** Verbs about one claim or several. */
 class Claims extends Base {
@@ -34,8 +35,8 @@ class Claims extends Base {
         const want = new Want("claimMany", options, [...CLAIM, "count", "contiguous", "align", "dryRun"]);
         const list = names === undefined || names === null ? [] : Array.isArray(names) ? names : [names];
         const { count } = want;
-        if (count !== undefined && (count < 1 || list.length > 1)) {
-            throw new Usage("claim: '--count' is at least 1, and goes with one name or none");
+        if (count !== undefined && (count < 1 || count > COUNT_MAX || list.length > 1)) {
+            throw new Usage(`claim: '--count' is from 1 to ${COUNT_MAX}, and goes with one name or none`);
         }
         const shape = { contiguous: want.contiguous === true, dry_run: want.dryRun === true };
         if (want.align !== undefined) shape.align = want.align;

@@ -9,6 +9,7 @@ const { Failed, Unavailable, Usage, errorFrom } = require("./errors.cjs");
 const { reason } = require("./http.cjs");
 const { at, now, onAbort } = require("./wait.cjs");
 
+const LIMIT_MS = 86_400_000; // DIBS_TIMEOUT is a day at most
 const GRACE_MS = 2000; // the program has its own deadline; so much later it is ended
 const OUTPUT_MAX = 256 * 1024 * 1024;
 
@@ -42,7 +43,7 @@ async function runProgram(program, words, { environment, directory, deadline, si
         }
     }
     const left = Math.max(deadline - now(), 1);
-    const env = { ...process.env, ...environment, DIBS_TIMEOUT: `${Math.max(Math.floor(left), 1)}ms` };
+    const env = { ...process.env, ...environment, DIBS_TIMEOUT: `${Math.min(Math.max(Math.floor(left), 1), LIMIT_MS)}ms` };
     const { code, by, output, errors } = await run(program, words, { env, directory, end: now() + left + GRACE_MS, signal });
     return answer(program, code === null ? `signal ${by}` : code, output, errors);
 }

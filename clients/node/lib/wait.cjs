@@ -48,7 +48,11 @@ function orAborted(promise, signal) {
 /** Call a function when a signal is aborted; returns how to cancel that. Without a signal nothing happens. */
 function onAbort(signal, call) {
     if (!signal) return () => {};
-    setMaxListeners(0, signal); // one signal may be for many calls
+    try {
+        setMaxListeners(0, signal); // one signal may be for many calls
+    } catch {
+        // a signal that is not Node's, as in jsdom: it does not count its listeners
+    }
     signal.addEventListener("abort", call, { once: true });
     return () => signal.removeEventListener("abort", call);
 }

@@ -78,6 +78,42 @@ check("an option of a wrong kind is a usage error, one that does not exist a Typ
     assert.deepEqual(await client.list("nobody"), []);
 });
 
+check("a count that no dibs takes is refused before requests are made of it", async ({ client }) => {
+    for (const count of [-1, 0, 4097, 2 ** 30]) await refused(client.claimMany("many", { count, dryRun: true }), Usage);
+    assert.equal((await client.claimMany("many", { count: 3, dryRun: true })).length, 3);
+});
+
+check("a time without a limit works with a daemon and with the program", async ({ client }) => {
+    for (const timeoutMs of [Infinity, Number.MAX_VALUE, 2 ** 53]) {
+        assert.deepEqual(await client.list("nobody", { timeoutMs }), []);
+        assert.equal(await client.releaseAll({ timeoutMs }), 0); // by the program
+    }
+});
+
+check("a signal that is not of Node, as in jsdom, ends a call", async ({ client }) => {
+    class Signal {
+        aborted = false;
+        calls = new Set();
+        addEventListener(_, call) {
+            this.calls.add(call);
+        }
+        removeEventListener(_, call) {
+            this.calls.delete(call);
+        }
+        abort(reason) {
+            Object.assign(this, { aborted: true, reason });
+            for (const call of this.calls) call();
+        }
+    }
+    const signal = new Signal();
+    const claim = await client.claim("foreign", { signal });
+    assert.equal(signal.calls.size, 0);
+    const waiting = client.claim({ port: claim.port, wait: "1m", signal });
+    setTimeout(() => signal.abort(new Error("enough")), 50);
+    await assert.rejects(waiting, /enough/);
+    await claim.leave();
+});
+
 check("another user's claim is denied", { skip: !isRoot && "needs root" }, async ({ t }) => {
     const daemon = await Daemon.start(t);
     const client = new Client({ socket: daemon.socket });
