@@ -44,6 +44,15 @@ is_secret() {
         ask_page /v1/daemon
         assert_code 200
     done
+    # The next dibs ui claims the port again that its user has released.
+    DIBS_SOCKET=$SOCKET dibs release --force /dibs/ui
+    ask "/v1/claims?port=$PAGE_PORT"
+    [ "$(member claims)" = '[]' ]
+    open_page
+    [ "$PAGE_PORT" = "$before" ]
+    ask "/v1/claims?port=$PAGE_PORT"
+    [ "$(member claims.0.name)" = dibs/ui ]
+    [ "$(member claims.0.holder.pid)" = "$DAEMON" ]
     serve_stop
     [ "$(dibs ls --all --json)" = '[]' ]
 }

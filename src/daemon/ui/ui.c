@@ -163,11 +163,11 @@ static bool is_name_of_project(const struct ui *ui)
 }
 
 /* Claim the port for this process. Another server of this user may have the name: then without it. */
-static dibs_status claim(struct ui *ui, dibs_claim *out, dibs_err *err)
+static dibs_status claim(struct ui *ui, dibs_mode mode, uint16_t port, dibs_claim *out, dibs_err *err)
 {
     dibs_request want = { .name = is_name_of_project(ui) ? NULL : NAME,
-                          .mode = ui->awaited ? DIBS_PREFERRED : DIBS_RANDOM,
-                          .port = ui->awaited,
+                          .mode = mode,
+                          .port = port,
                           .holder = DIBS_HELD_BY_PROCESS };
     const dibs_batch batch = { .requests = &want, .n = 1 };
     dibs_status s = dibs_claim_ports(ui->options.engine->handle, &batch, out, err);
@@ -177,6 +177,22 @@ static dibs_status claim(struct ui *ui, dibs_claim *out, dibs_err *err)
         s = dibs_claim_ports(ui->options.engine->handle, &batch, out, err);
     }
     return s;
+}
+
+/* Claim the port again on which the dashboard listens, if its user has released it. */
+static void claim_again(struct ui *ui)
+{
+    AUTO(free_auto) dibs_claim *got = calloc(1, sizeof *got);
+    dibs_err trouble = { 0 };
+
+    if (!got || dibs_claim_find(ui->options.engine->handle, &(dibs_which){ .token = ui->claim.token }, got,
+                                NULL) != DIBS_NOT_FOUND)
+        return;
+    if (claim(ui, DIBS_REQUIRED, ui->claim.port, got, &trouble) == DIBS_OK)
+        ui->claim = *got;
+    else
+        LOG(LOG_WARNING, "the port of the dashboard was released and cannot be claimed again", "why",
+            trouble.msg);
 }
 
 /* Listen on one loopback address. A host without IPv6 has no ::1. */
@@ -200,11 +216,13 @@ dibs_status ui_listen(struct ui *ui, int sockets[UI_SOCKETS_MAX], size_t *n, dib
     AUTO(free_auto) dibs_claim *got = calloc(1, sizeof *got);
 
     *n = 0;
-    if (ui->claim.port)
+    if (ui->claim.port) {
+        claim_again(ui);
         return DIBS_OK;
+    }
     if (!got)
         return err_set(err, DIBS_FAILURE, "out of memory");
-    dibs_status s = claim(ui, got, err);
+    dibs_status s = claim(ui, ui->awaited ? DIBS_PREFERRED : DIBS_RANDOM, ui->awaited, got, err);
     if (s == DIBS_OK)
         s = listen_on("127.0.0.1", got->port, &v4, err);
     if (s == DIBS_OK)
