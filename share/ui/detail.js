@@ -10,6 +10,7 @@ const RELATIONS = { holder: "of this process", descendant: "of a process above t
   "same-user": "of another process of the user", foreign: "of another user", unclaimed: "none" };
 
 let report = null; // of the daemon, about the port
+let asked = ""; // what was known of the port when the daemon was asked about it
 let isWhole = false; // all of the history is shown
 let timer = 0;
 let before = "";
@@ -17,21 +18,35 @@ let before = "";
 /** The cursor is on another port: show what is known, and ask the daemon. */
 export function move() {
   report = null;
+  asked = "";
   isWhole = false;
   update();
-  clearTimeout(timer);
-  timer = setTimeout(ask, 150);
 }
 
-/** Ask the daemon about the port again. */
-export async function ask() {
+/** Ask the daemon about the port. */
+async function ask() {
   const { cursor } = view;
   const { proto } = model;
   const answer = await get(`/v1/ports/${proto}/${cursor}`).catch(() => null); // the page shows the connection's state
-  if (answer && cursor === view.cursor && proto === model.proto) {
-    report = answer;
+  if (cursor !== view.cursor || proto !== model.proto)
+    return;
+  report = answer;
+  if (!answer)
+    asked = ""; // again with the next update
+  else
     update();
-  }
+}
+
+/** Ask again when the port's claims, sockets or state are others than those of the last report. */
+function refresh() {
+  const port = view.cursor;
+  const known = JSON.stringify([states[port], claimsAt(port).map(claim => [claim.id, claim.changed_ms]),
+    (host().sockets.get(port) ?? []).map(socket => [socket.pid, socket.address, socket.state])]);
+  if (view.moment || known === asked)
+    return;
+  asked = known;
+  clearTimeout(timer);
+  timer = setTimeout(ask, 150);
 }
 
 /** A row of facts for each pair with a value. */
@@ -42,6 +57,7 @@ const pid = n => n ? ` (pid ${n})` : "";
 
 export function update() {
   const port = view.cursor;
+  refresh();
   const made = el("div", null,
     el("h2", null, `Port ${port} `, el("small", null, model.proto.toUpperCase())),
     el("p", null, tile(states[port]), describe(port)),
@@ -97,7 +113,7 @@ function actions(claim) {
       "data-act": `open${claim.id}`, title: `http://localhost:${claim.port}` }, "Open"),
     act("Copy", () => copy(claim.port)),
     claim.holder?.kind === "lease" && act("Renew", () => renew(claim)),
-    claim.isLeaving ? act("Undo", undo, "Release") : act("Release", () => release(claim)));
+    view.leaving.has(claim.id) ? act("Undo", undo, "Release") : act("Release", () => release(claim)));
 }
 
 async function copy(port) {
@@ -125,7 +141,7 @@ function tellLeaving() {
 function release(claim) {
   if (leaving)
     void end();
-  claim.isLeaving = true;
+  view.leaving.add(claim.id);
   leaving = { claim, timer: setTimeout(end, UNDO_MS) };
   view.say(`Releasing ${title(claim)} (${claim.port}) …`, undo);
   tellLeaving();
@@ -136,10 +152,11 @@ async function end() {
   clearTimeout(leaving.timer);
   leaving = null;
   try {
-    const { released } = await send("DELETE", `/v1/claims/-?${which(claim)}`);
+    const isThere = model.claims.byId.has(claim.id); // its name may be another claim's now
+    const { released } = isThere ? await send("DELETE", `/v1/claims/-?${which(claim)}`) : { released: 0 };
     view.say(released > 0 ? `Released ${title(claim)}.` : `${title(claim)} had ended already.`);
   } catch (error) {
-    claim.isLeaving = false;
+    view.leaving.delete(claim.id);
     view.say(error.message);
   }
   tellLeaving();
@@ -149,7 +166,7 @@ export function undo() {
   if (!leaving)
     return;
   clearTimeout(leaving.timer);
-  leaving.claim.isLeaving = false;
+  view.leaving.delete(leaving.claim.id);
   view.say(`${title(leaving.claim)} stays yours.`);
   leaving = null;
   tellLeaving();
@@ -195,7 +212,7 @@ function history(port) {
   const more = isWhole ? 0 : Math.max(0, events.length - HISTORY);
   const rows = events.slice(0, events.length - more).map(event => el("li", null,
     el("time", { datetime: event.time }, stamp(event.time_ms)), " ", el("b", null, event.what), " ",
-    foreign(event.name ?? ""), el("small", null, ` by ${shown(userName(event.actor_uid))}, pid ${event.actor_pid}`)));
+    foreign(event.name ?? ""), el("small", null, ` by ${shown(userName(event.actor_uid))}${event.actor_pid ? `, pid ${event.actor_pid}` : ""}`)));
   const all = () => {
     isWhole = true;
     update();

@@ -150,7 +150,7 @@ function fill(row, i) {
   row.id = `row-${i}`;
   row.style.transform = `translateY(${i * ROW}px)`;
   row.style.paddingLeft = `${8 + level * 14}px`;
-  row.className = ["row", group && "group", isCurrent && "current", claim?.isLeaving && "leaving",
+  row.className = ["row", group && "group", isCurrent && "current", view.leaving.has(claim?.id) && "leaving",
     i === active && document.activeElement === box && "active"].filter(Boolean).join(" ");
   for (const [name, value] of [["level", level + 1], ["setsize", of], ["posinset", at], ["selected", isCurrent], ["expanded", isOpen]])
     if (value === undefined)

@@ -63,6 +63,7 @@ export const view = {
   moment: null, // a time of the past; null: now
   claims: model.claims, // of that time
   cursor: 20000, // a port
+  leaving: new Set(), // ids of claims that the user has released
   onmove() {}, // of the cursor
   onchoose(_port, _claim) {},
   say(_text, _undo) {},

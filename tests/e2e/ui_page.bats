@@ -334,6 +334,62 @@ print(*[c["port"] for c in json.load(sys.stdin) if c.get("as") == 3000] or sys.e
     dibs who "$web" | grep -q python3
 }
 
+@test "a port's details follow its claims and its process" {
+    served
+    dibs claim --keep --prefer 20100 /seen/web >/dev/null
+    open_page
+    page 'await claim("port 20100").click();
+        await shows("#detail", "nothing listens");
+        await until(async () => (await page.evaluate(() => performance.getEntriesByType("resource").map(one => one.name)))
+            .some(url => url.endsWith("/v1/ports/tcp/20100")), "the daemon was asked about the port");
+        await page.waitForTimeout(300)'
+    listen 20100
+    page 'await shows("#detail", "directory");
+        await shows("#detail", `pid ${given.pid}`)' "pid=$STARTED"
+    kill "$STARTED"
+    page 'await lacks("#detail", `pid ${given.pid}`);
+        await lacks("#detail", "Socket")' "pid=$STARTED"
+    dibs release /seen/web
+    page 'await lacks("#detail", "yours");
+        await shows("#detail", "Can be claimed");
+        await lacks("#detail", "Cannot be claimed")'
+}
+
+@test "a claim that ended while its release could be undone is not confused with the next one of its name" {
+    served
+    dibs claim --keep /same/web >"$T/first"
+    dibs claim --ttl 1h /same/lease >"$T/lease"
+    open_page
+    page 'await claim("port " + given.first).click();
+        await secondTakes(60000);
+        await button("Release").click();
+        await shows("#said", "Releasing same/web")' "first=$(cat "$T/first")"
+    dibs release /same/web
+    page 'await claim("port " + given.first).waitFor({ state: "detached" })' "first=$(cat "$T/first")"
+    dibs claim --keep /same/web >"$T/second"
+    page 'await claim("port " + given.second).waitFor();
+        await secondTakes(1000);
+        await claim("port " + given.lease).click();
+        await button("Release").click();
+        await shows("#said", "Released same/lease.")' "second=$(cat "$T/second")" "lease=$(cat "$T/lease")"
+    [ "$(port_of same/web)" = "$(cat "$T/second")" ]
+}
+
+@test "a claim that changes while its release can be undone still shows that" {
+    served
+    dibs claim --ttl 1h /same/lease >"$T/lease"
+    open_page
+    page 'await claim("port " + given.lease).click();
+        await secondTakes(60000);
+        await button("Release").click();
+        await page.locator("#detail").getByRole("button", { name: "Undo" }).waitFor()' "lease=$(cat "$T/lease")"
+    dibs renew --ttl 2h /same/lease
+    page 'await shows("#detail", "lease of 2 h");
+        await page.locator("#detail").getByRole("button", { name: "Undo" }).click();
+        await shows("#said", "same/lease stays yours")'
+    [ "$(port_of same/lease)" = "$(cat "$T/lease")" ]
+}
+
 # ---- without a daemon ----
 
 @test "a page without a daemon shows the user's ledger, follows it, and ends with its server" {
