@@ -4,6 +4,7 @@
 
 const { lendAny, lendPort, probe, serially } = require("./lend.cjs");
 
+const LAST = 65_535;
 const NEXT = 10; // ports after the wished one, before any port is taken
 
 class IPAddressNotAvailableError extends Error {
@@ -27,14 +28,15 @@ function detectPort(port, callback) {
     let hostname;
     if (port && typeof port === "object") ({ port, hostname, callback } = port);
     else if (typeof port === "function") [port, callback] = [undefined, port];
-    const found = serially(() => detect(parseInt(port, 10) || 0, hostname || undefined));
+    const wished = parseInt(port, 10);
+    const found = serially(() => detect(wished <= LAST ? wished : 0, hostname || undefined));
     if (typeof callback !== "function") return found;
     return found.then((value) => callback(null, value), callback);
 }
 
 async function detect(first, host) {
     if (host !== undefined) await probe({ host, port: 0 }).catch(notHere);
-    const last = Math.min(first + NEXT, 65_535);
+    const last = Math.min(first + NEXT, LAST);
     for (let port = first; port > 0 && (port < last || port === first); port++) {
         const got = await lendPort(port, { host });
         if (got !== null) return got;
