@@ -92,6 +92,12 @@ def test_an_exhausted_pool_is_exhausted(client: Any) -> None:
         client.release(claim)
 
 
+def test_a_count_that_no_dibs_takes_is_refused_before_requests_are_made_of_it(client: Any) -> None:
+    for count in (-1, 0, 4097, 2**30):
+        with pytest.raises(dibs.Usage):
+            client.claim_many("many", count=count, dry_run=True)
+
+
 def test_not_found_usage_and_failed(client: Any) -> None:
     with pytest.raises(dibs.NotFound, match="no claim is named '.*/nobody'"):
         client.find("nobody")

@@ -20,6 +20,7 @@ from ._request import Options, Want, heir, only_one
 from .errors import Error, Exhausted, NotFound, Taken, Unavailable, Usage
 from .records import Claim, Socket, Token
 
+COUNT_MAX = 4096  # ports of one call, as for the program
 T = TypeVar("T")
 
 #: What names an existing claim: the claim itself, its token, a name, or a port of this project.
@@ -67,8 +68,8 @@ class Claims(Base):
     ) -> list[Claim]:
         """Claim a port for each name, or `count` ports, all or nothing. With one name and a count they are
         NAME/0, NAME/1, ..."""
-        if count is not None and (count < 1 or len(names) > 1):
-            raise Usage("claim: '--count' is at least 1, and goes with one name or none")
+        if count is not None and (not 1 <= count <= COUNT_MAX or len(names) > 1):
+            raise Usage(f"claim: '--count' is from 1 to {COUNT_MAX}, and goes with one name or none")
         shape: dict[str, Any] = {"contiguous": contiguous, "dry_run": dry_run}
         if align is not None:
             shape["align"] = align
