@@ -17,8 +17,8 @@ if [ "$(df --output=avail --block-size=1G /dev/shm 2>/dev/null | tail -1)" -ge 4
     export TMPDIR=$memory
     trap 'rm -rf "$memory"' EXIT
 fi
-# Twice the number of cores: many tests mostly wait for leases, elections and deaths of processes.
-meson test -C "$folder" --num-processes "${JOBS:-$(($(nproc) * 2))}" --print-errorlogs "$@"
+# More than there are cores: many tests mostly wait for leases, elections and deaths of processes.
+meson test -C "$folder" --num-processes "${JOBS:-$(($(nproc) * 5 / 2))}" --print-errorlogs "$@"
 code=$?
 tools/count-tests.py --meson-exit "$code" --allowed-skips tests/allowed-skips.txt "$log" >"$summary.new"
 code=$?

@@ -492,6 +492,8 @@ for tool, more in (("get_port", {"create": True}), ("claim_port", {"count": 2}),
     s.send({"jsonrpc": "2.0", "id": tool, "method": "tools/call", "params": {"name": tool, "arguments": {"name": "late", **more}}})
     assert s.request("ping")["result"] == {}
     s.server.send_signal(signal.SIGSTOP)
+    while open(f"/proc/{s.server.pid}/stat").read().rpartition(")")[2].split()[0] != "T":
+        time.sleep(0.001)  # until then it could still notice the answer before the cancellation
     held.execute("COMMIT")
     deadline = time.monotonic() + TIME
     while "/late" not in dibs("ls", "--names"):

@@ -31,8 +31,13 @@ served() {
     serve_start
     export DIBS_SOCKET=$SOCKET
 }
-# open_page [JSON]: a page of the dashboard; the JSON has options for its context.
-open_page() { page 'await open(given.url, JSON.parse(given.options))' "url=$(dibs ui --no-open)" "options=${1:-{\}}"; }
+# open_page [JSON]: a page of the dashboard; the JSON has options for its context. It has the claim of its own port,
+# so that no row moves any more below a test's pointer.
+open_page() {
+    page 'await open(given.url, JSON.parse(given.options));
+        if (!given.options.includes("isMobile"))
+            await claim("ui").first().waitFor()' "url=$(dibs ui --no-open)" "options=${1:-{\}}"
+}
 port_of() { dibs ls --all --json | python3 -c 'import json, sys
 print(*[c["port"] for c in json.load(sys.stdin) if c["name"] == sys.argv[1]])' "$1"; }
 
