@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Run the checks that a change must pass: the named steps, or all of them:
-#   tools/check.sh [format layers words architecture requirements shell unused cppcheck gcc clang tidy generated clients ndebug asan tsan package]...
+#   tools/check.sh [format layers words architecture requirements shell unused cppcheck gcc clang tidy generated clients large ndebug asan tsan package]...
 # Every step runs, even after a failure; a summary ends the output.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-all=(format layers words architecture requirements shell unused cppcheck gcc clang tidy generated clients ndebug asan tsan package)
+all=(format layers words architecture requirements shell unused cppcheck gcc clang tidy generated clients large ndebug asan tsan package)
 jobs=${JOBS:-2}
 export JOBS=$jobs
 at=${CHECK_DIR:-.} # parent of the build folders
@@ -48,6 +48,11 @@ step_clients() { # as packages of their languages
     CC=gcc tools/build.sh "$at/build-gcc" --werror -Dtests=enabled &&
         tools/check-python-client.sh "$at/build-gcc/dibs" &&
         BUILD=$(realpath "$at/build-gcc") tests/support/with-npm tools/check-node-client.sh "$at/build-gcc/dibs"
+}
+step_large() { # 50,000 claims in a browser; 8 workers with 200 tests each
+    CC=gcc tools/build.sh "$at/build-gcc" --werror -Dtests=enabled &&
+        DIBS_TEST_LONG=1 tools/run-tests.sh "$at/build-gcc" --timeout-multiplier 20 \
+            e2e-storm_ui e2e-storm_client_go e2e-storm_client_node e2e-storm_client_python
 }
 step_ndebug() { # an assert with a side effect would change the tests' results
     CC=gcc tools/build.sh "$at/build-ndebug" -Db_ndebug=true -Dtests=enabled &&
