@@ -29,7 +29,7 @@ struct run_as {
     size_t n;
     struct as_notifier *notifier;
     struct run_as_any *any; /* NULL: only the given numbers */
-    int met[2];             /* the new process writes its listener, or a negative errno */
+    int met[2];             /* the new process writes its listener (by eBPF: 0), or a negative errno */
     int first;              /* write end for the first process: exit code + 1 */
     bool is_init;           /* orphans of the commands are our children */
 };
@@ -277,47 +277,43 @@ dibs_status run_as_before(struct run_as *as, dibs_err *err)
     if (!pids)
         return err_set(err, DIBS_FAILURE, "out of memory");
     as->pids = pids;
-    if (as->is_in_kernel)
-        return DIBS_OK;
     return pipe2(as->met, O_CLOEXEC) ? err_os(err, DIBS_FAILURE, errno, "run: cannot make a pipe") : DIBS_OK;
+}
+
+/* A program with more rights than its user must not believe in the user's numbers. Root has all anyway. */
+static int give_up_rights(void)
+{
+    return geteuid() != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ? -errno : 0;
 }
 
 void run_as_enter(struct run_as *as)
 {
-    /* A program with more rights than its user must not believe in the user's numbers. Root has all anyway.
-     */
-    if (as->is_in_kernel) {
-        if (geteuid() != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-            _exit(1);
-        return;
-    }
-    int listener = as_filter_load(as->filter);
+    int result = as->is_in_kernel ? give_up_rights() : as_filter_load(as->filter);
 
-    (void) cli_write_all(as->met[1], &listener, sizeof listener);
-    if (listener < 0)
+    (void) cli_write_all(as->met[1], &result, sizeof result);
+    if (result < 0)
         _exit(1);
 }
 
 dibs_status run_as_meet(struct run_as *as, pid_t pid, dibs_err *err)
 {
-    as->pids[as->n] = pid;
-    if (as->is_in_kernel) {
-        as->n++;
-        return DIBS_OK;
-    }
     AUTO(fd_auto) int from = as->met[0];
-    int listener = -EPIPE;
+    int result = -EPIPE;
 
+    as->pids[as->n] = pid;
     (void) close(as->met[1]);
     as->met[0] = as->met[1] = -1;
-    while (read(from, &listener, sizeof listener) < 0 && errno == EINTR)
+    while (read(from, &result, sizeof result) < 0 && errno == EINTR)
         ;
-    if (listener >= 0)
-        listener = as_borrow(pid, listener);
-    if (listener < 0)
-        return err_os(err, DIBS_FAILURE, -listener, "run: --as cannot work here: %s",
-                      as_filter_why(-listener));
-    as->trees[as->n++].listener = listener;
+    if (as->is_in_kernel && result < 0) /* the daemon refuses a process that can still gain rights */
+        return err_os(err, DIBS_FAILURE, -result, "run: no_new_privs");
+    if (!as->is_in_kernel && result >= 0)
+        result = as_borrow(pid, result);
+    if (result < 0)
+        return err_os(err, DIBS_FAILURE, -result, "run: --as cannot work here: %s", as_filter_why(-result));
+    if (!as->is_in_kernel)
+        as->trees[as->n].listener = result;
+    as->n++;
     return DIBS_OK;
 }
 
