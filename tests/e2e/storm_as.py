@@ -42,12 +42,15 @@ http {{
 
 
 def commands(at, name):
+    """With --as any a connection to a number that the copy has not bound yet goes to another copy's server. So nothing
+    of a copy connects before the sockets of its own servers are there, which they make after they have bound."""
+    cache = at + "/redis.sock"
     return {
         "db": [POSTGRES + "/postgres", "-D", at + "/data", "-k", at, "-c", "fsync=off", "-c", "shared_buffers=1MB",
                "-c", "max_connections=10", "-c", "listen_addresses=localhost", "-c", "autovacuum=off", "-c", f"cluster_name={name}"],
-        "cache": ["/bin/sh", "-c", f"redis-server --save '' --dir {at} >/dev/null & r=$!; trap 'kill $r' TERM;"
-                  f" until redis-cli SET me {name} >/dev/null 2>&1; do sleep 0.1; done; wait $r; wait $r"],
-        "web": [NODE, STACK + "/web.js"],
+        "cache": ["/bin/sh", "-c", f"redis-server --save '' --dir {at} --unixsocket {cache} >/dev/null & r=$!; trap 'kill $r' TERM;"
+                  f" until redis-cli -s {cache} SET me {name} >/dev/null 2>&1; do sleep 0.1; done; wait $r; wait $r"],
+        "web": ["/bin/sh", "-c", f"until [ -S {cache} ] && [ -S {at}/.s.PGSQL.5432 ]; do sleep 0.1; done; exec {NODE} {STACK}/web.js"],
         "proxy": [NGINX, "-p", at, "-c", at + "/nginx.conf"],
         "other": [HERE + "/other"],
     }

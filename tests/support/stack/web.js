@@ -25,7 +25,10 @@ class Connection {
         this.socket.setNoDelay(true);
         this.input = Buffer.alloc(0);
         this.socket.on('error', () => {});
-        this.socket.on('close', () => setTimeout(() => this.connect(), 50)); // not up yet, or still starting
+        this.socket.on('close', () => { // not up yet, or still starting
+            for (const answer of this.waiting.splice(0)) answer(null);
+            setTimeout(() => this.connect(), 50);
+        });
         this.socket.on('data', (data) => {
             this.input = Buffer.concat([this.input, data]);
             for (let found; (found = this.parse(this.input)); this.input = this.input.subarray(found[1]))
@@ -55,6 +58,7 @@ const sql = Buffer.from("SELECT current_setting('cluster_name')\0");
 const query = Buffer.concat([Buffer.from([0x51, 0, 0, 0, 4 + sql.length]), sql]);
 const cache = new Connection(6379, null, (input) => {
     const end = input.indexOf('\r\n');
+    if (input.toString('utf8', 0, end) === '$-1') return [null, end + 2]; // not set yet
     const last = end < 0 ? -1 : input.indexOf('\r\n', end + 2);
     return last < 0 ? null : [input.toString('utf8', end + 2, last), last + 2];
 });
@@ -64,9 +68,14 @@ const server = http.createServer(async (request, response) => {
         response.writeHead(503).end();
         return;
     }
+    const answers = [await database.ask(query), await cache.ask('GET me\r\n')];
+    if (answers.includes(null)) {
+        response.writeHead(503).end();
+        return;
+    }
     response.end(JSON.stringify({
-        database: await database.ask(query),
-        cache: await cache.ask('GET me\r\n'),
+        database: answers[0],
+        cache: answers[1],
         listens: server.address().port,
         accepted: request.socket.localPort,
         connected: [database.socket.remotePort, cache.socket.remotePort],
