@@ -511,6 +511,24 @@ static void two_directories_of_one_name_at_once_get_a_group_each(void **state)
     assert_int_equal(strncmp(name, "shop~", 5), 0);
 }
 
+static void each_name_of_a_batch_is_in_the_group_of_its_own_words_and_directory(void **state)
+{
+    struct engine *e = *state;
+    dibs_request r[] = { e_kept("shop/web", NULL), e_kept("shop/api", NULL), e_kept("depot/web", NULL) };
+    const dibs_batch batch = { .requests = r, .n = 3 };
+    dibs_request first = e_kept("shop/db", NULL);
+    dibs_claim out[3];
+
+    need_network();
+    first.project = r[1].project = r[2].project = "/srv/shop";
+    r[0].project = "/home/shop";
+    (void) e_must(e, e->core, &first);
+    ASSERT_OK(core_claim(e->core, E_CALL(e, e->core), &batch, out, &e->err), &e->err);
+    assert_int_equal(strncmp(out[0].name, "shop~", 5), 0);
+    assert_string_equal(out[1].name, "shop/api");
+    assert_string_equal(out[2].name, "depot/web");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +548,7 @@ int main(void)
         E_TEST(two_directories_of_one_name_do_not_share_a_port),
         E_TEST(INV_7_two_clones_get_their_own_ports_back_in_either_order),
         E_TEST(all_names_of_a_clone_are_of_one_group),
+        E_TEST(each_name_of_a_batch_is_in_the_group_of_its_own_words_and_directory),
         E_TEST(a_directory_keeps_its_group_when_its_branch_changes),
         E_TEST(a_group_that_was_named_is_not_a_directorys),
         E_TEST(a_directory_too_long_to_be_recorded_is_refused),
