@@ -306,13 +306,17 @@ struct trimming {
     enum record_kind kind;
 };
 
+static bool has_claim(const struct memory_tables *tables, uint64_t id)
+{
+    return memory_get(tables, CLAIMS, &(struct claim_record){ .claim.id = id });
+}
+
 static bool is_over(const void *ctx, const void *record)
 {
     const struct trimming *t = ctx;
     const struct store_bounds *b = t->bounds;
     const struct name_record *name = record;
     const struct ledger_slot *slot = record;
-    struct claim_record claim = { 0 };
 
     switch (t->kind) {
     case EVENTS: return ((const struct event_record *) record)->event.seq <= b->oldest_seq;
@@ -320,9 +324,7 @@ static bool is_over(const void *ctx, const void *record)
     case NAMES: return name->claim_id == 0 && name->used_ms < t->names_ms;
     case SLOTS:
         return slot->claim_id == 0 && (slot->released_ms < b->cooled_ms || slot->released_ms > b->until_ms);
-    case SIGHTINGS:
-        claim.claim.id = ((const struct sighting_record *) record)->seen.id;
-        return !memory_get(t->tables, CLAIMS, &claim);
+    case SIGHTINGS: return !has_claim(t->tables, ((const struct sighting_record *) record)->seen.id);
     default: return false;
     }
 }
