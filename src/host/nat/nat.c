@@ -29,7 +29,7 @@ struct nat {
     struct nat_list nft, ipvs;
     struct legacy legacy[2]; /* IPv4, IPv6 */
     const char *why;
-    int64_t hidden_ms, ipvs_ms;
+    int64_t looked_ms, hidden_ms, ipvs_ms;
 };
 
 struct nat *nat_open(const char *cache, const char *boot_id)
@@ -107,6 +107,9 @@ static const char *why_of(int failed)
 
 void nat_refresh(struct nat *nat, int64_t now_ms)
 {
+    if (now_ms == nat->looked_ms) /* claims that a server makes together look once */
+        return;
+    nat->looked_ms = now_ms;
     if (nat->hidden_ms && now_ms - nat->hidden_ms < OLD_MS && now_ms >= nat->hidden_ms)
         return;
     int failed = read_nft(nat);
