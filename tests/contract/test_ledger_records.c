@@ -426,7 +426,7 @@ static void upkeep_drops_old_events_names_and_marks(void **state)
     assert_true(health.is_sound);
     assert_int_equal(health.n_claims, 0);
     bool is_shared = ledger_is_shared(t->ledger); /* by hosts, which must all fit */
-    assert_int_equal(health.major, is_shared ? 2 : 1);
+    assert_int_equal(health.major, is_shared ? 3 : 1);
     size_t n_names = is_shared ? DIBS_NAMES_REMEMBERED_SHARED : DIBS_NAMES_REMEMBERED;
     assert_int_equal(health.n_events, is_shared ? DIBS_EVENTS_KEPT_SHARED : DIBS_EVENTS_KEPT);
     assert_in_range(health.n_names, n_names, n_names + BATCH); /* ties stay */

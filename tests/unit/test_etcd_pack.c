@@ -193,6 +193,64 @@ static void neighbours_that_cool_cost_little(void **state)
     bytes_done(&block);
 }
 
+/* Most claims of a block have one user, pool, address and boot: the first claim alone has them. */
+static void claims_that_resemble_the_first_one_cost_little(void **state)
+{
+    struct claim_record store[CLAIMS_MAX];
+    struct bytes block = { 0 };
+    struct seen seen;
+
+    (void) state;
+    struct block_writer w = pack_block(&block, CLAIMS_MAX, 0);
+    for (size_t i = 0; i < CLAIMS_MAX; i++) {
+        size_t before = block.n;
+
+        store[i] = small_claim(1000 + i, (uint16_t) (30000 + i));
+        store[i].claim.created_ms = 1763600000000 + (int64_t) i;
+        store[i].claim.changed_ms = store[i].claim.created_ms;
+        memset(store[i].claim.process.boot_id, 'b', DIBS_BOOT_ID_MAX);
+        if (i == 3) /* of another user */
+            store[i].claim.principal[4] = '7';
+        pack_claim(&w, &store[i]);
+        assert_true((block.n - before <= 40) == (i != 0 && i != 3));
+    }
+    assert_true(unpack(packed(&block).at, block.n, &seen));
+    assert_int_equal(seen.n_claims, CLAIMS_MAX);
+    assert_memory_equal(seen.claims, store, sizeof store);
+    bytes_done(&block);
+}
+
+/* Nothing resembles a first claim that was damaged, and a damaged one loses the ports of none. */
+static void without_its_first_claim_a_block_keeps_its_ports(void **state)
+{
+    struct claim_record store[] = { small_claim(1, 30000), small_claim(2, 30001), small_claim(3, 30002) };
+    struct bytes block = { 0 };
+    struct seen seen;
+
+    (void) state;
+    for (int is_lost = 0; is_lost < 2; is_lost++) {
+        size_t first = 0;
+
+        block.n = 0;
+        if (is_lost)
+            record_make_lost(&store[0], 1, 30000);
+        struct block_writer w = pack_block(&block, 3, 0);
+        first = block.n;
+        for (size_t i = 0; i < 3; i++)
+            pack_claim(&w, &store[i]);
+        if (!is_lost)
+            block.at[first + 5] = (char) 0xff; /* its flags */
+        assert_true(unpack(packed(&block).at, block.n, &seen));
+        assert_int_equal(seen.n_damaged, is_lost ? 1 : 3);
+        assert_int_equal(seen.n_claims, is_lost ? 2 : 0);
+        for (size_t i = 0; i < seen.n_damaged; i++)
+            assert_int_equal(seen.damaged[i], 30000 + i);
+        for (size_t i = 0; i < seen.n_claims; i++)
+            assert_memory_equal(&seen.claims[i], &store[1 + i], sizeof store[0]);
+    }
+    bytes_done(&block);
+}
+
 /* INV-6. After any change of any byte of the middle one its neighbours are as they were. */
 static void a_damaged_claim_harms_no_other(void **state)
 {
@@ -472,6 +530,8 @@ int main(void)
         cmocka_unit_test(every_field_of_a_claim_comes_back),
         cmocka_unit_test(a_port_that_cools_comes_back),
         cmocka_unit_test(neighbours_that_cool_cost_little),
+        cmocka_unit_test(claims_that_resemble_the_first_one_cost_little),
+        cmocka_unit_test(without_its_first_claim_a_block_keeps_its_ports),
         cmocka_unit_test(a_damaged_claim_harms_no_other),
         cmocka_unit_test(the_rest_of_a_damaged_claim_is_still_damaged),
         cmocka_unit_test(a_block_that_was_cut_is_refused),

@@ -128,7 +128,7 @@ static void processes_of_an_older_version_are_kept_from_writing(void **state)
     char fence[256] = "";
 
     NEED_ETCD();
-    (void) snprintf(fence, sizeof fence, "%s/c/p/!format-2-needs-a-newer-dibs-on-this-host",
+    (void) snprintf(fence, sizeof fence, "%s/c/p/~format-3-needs-a-newer-dibs-on-this-host",
                     strrchr(t->uri, '/'));
     struct ledger *fresh = host(t, "one");
     assert_int_equal(count_keys(fence), 0); /* not where no older one was */

@@ -7,8 +7,8 @@
 
 enum {
     LENGTH_BYTES = 2,
-    /* Older versions write a template in front of the claims that resemble it, as two copies, each with a
-     * checksum. We read such blocks, but do not write templates. */
+    /* Format 1 has a template in front of the claims that resemble it, as two copies, each with a checksum.
+     * Now they resemble the block's first claim. */
     TEMPLATE_COPIES = 2,
     TEMPLATE_CHECK_BYTES = 4,
 };
@@ -83,7 +83,7 @@ static void common_fields(struct packed *f, struct claim_record *row)
     packed_boot_id(f, c->process.boot_id, sizeof c->process.boot_id);
 }
 
-/* Times are relative to the template, whose fields are zero in a block without one. */
+/* Times are relative to those of the claim that this one resembles, else to zero. */
 static void time_fields(struct packed *f, dibs_claim *c, const dibs_claim *template)
 {
     c->id = packed_more(f, c->id, template->id, INT64_MAX);
@@ -130,23 +130,23 @@ static unsigned flags_of(const dibs_claim *c)
     return flags;
 }
 
-/* `template` NULL: the claim has all fields itself. */
-static void claim_fields(struct packed *f, struct claim_record *row, const struct claim_record *template)
+/* The fields in front of those that claims of a block often share. Returns the flags. */
+static unsigned first_fields(struct packed *f, struct claim_record *row)
 {
     dibs_claim *c = &row->claim;
     unsigned flags = (unsigned) packed_uint(f, flags_of(c), FLAGS_MAX);
 
-    if (template)
-        *row = *template;
     c->kind = flags & IS_STATIC ? DIBS_STATIC : DIBS_DYNAMIC;
     c->is_exclusive = flags & IS_EXCLUSIVE;
     c->is_kept = flags & IS_KEPT;
     c->holder = (dibs_holder) (flags >> HOLDER_SHIFT & 3);
     c->generation = packed_uint(f, c->generation, INT64_MAX);
     packed_bytes(f, row->secret, sizeof row->secret);
-    if (!template)
-        common_fields(f, row);
-    time_fields(f, c, template ? &template->claim : &nothing);
+    return flags;
+}
+
+static void last_fields(struct packed *f, dibs_claim *c, unsigned flags)
+{
     c->changed_ms = (int64_t) packed_more(f, (uint64_t) c->changed_ms, (uint64_t) c->created_ms, UINT64_MAX);
     if (flags & HAS_PROCESS) {
         c->process.pid = (int32_t) packed_int(f, c->process.pid);
@@ -182,18 +182,54 @@ struct block_writer pack_block(struct bytes *out, uint32_t n_claims, uint32_t n_
     return w;
 }
 
+/* Remove what was written from `at` on if the block's first claim has the same there. */
+static bool is_like_first(struct block_writer *w, size_t at)
+{
+    size_t n = w->out->n - at;
+    bool is_like =
+        !w->out->is_lost && w->n_shared == n && memcmp(w->out->at + w->shared_at, w->out->at + at, n) == 0;
+
+    if (is_like)
+        w->out->n = at;
+    return is_like;
+}
+
 void pack_claim(struct block_writer *w, struct claim_record *row)
 {
     struct packed f = { .out = w->out };
     size_t began = begin_part(w->out);
+    bool is_first = w->n_claims++ == 0;
 
     (void) packed_uint(&f, (uint64_t) row->claim.port << 1, UINT32_MAX);
-    if (!row->claim.is_damaged) /* a damaged claim stays damaged: only its port is written */
-        claim_fields(&f, row, NULL);
+    if (!row->claim.is_damaged) { /* a damaged claim stays damaged: only its port is written */
+        unsigned flags = first_fields(&f, row);
+        size_t at = w->out->n;
+
+        common_fields(&f, row);
+        bool is_short = is_like_first(w, at);
+        if (is_short)
+            w->out->at[began] |= 1;
+        if (is_first) {
+            w->shared_at = at;
+            w->n_shared = w->out->n - at;
+            w->first = row->claim;
+        }
+        time_fields(&f, &row->claim, is_short ? &w->first : &nothing);
+        last_fields(&f, &row->claim, flags);
+    }
     end_part(w->out, began);
 }
 
-static bool read_claim(struct packed *f, const struct claim_record *template, const struct block_reader *to)
+/* The claim that others of the block resemble. */
+struct template
+{
+    struct claim_record row; /* has their common fields and times, and no others that are optional */
+    bool is_known;
+};
+
+/* `is_first`: later claims may resemble this one. */
+static bool read_claim(struct packed *f, struct template *template, bool is_first,
+                       const struct block_reader *to)
 {
     struct packed part = part_of(f);
     struct claim_record row = { 0 };
@@ -203,9 +239,16 @@ static bool read_claim(struct packed *f, const struct claim_record *template, co
     uint64_t head = packed_uint(&part, 0, (uint64_t) DIBS_PORT_MAX << 1 | 1);
     bool is_short = head & 1;
 
-    part.is_bad = part.is_bad || (is_short && !template);
-    if (!part.is_bad)
-        claim_fields(&part, &row, is_short ? template : NULL);
+    part.is_bad = part.is_bad || (is_short && !template->is_known);
+    if (is_short && !part.is_bad)
+        row = template->row;
+    unsigned flags = first_fields(&part, &row);
+    if (!is_short)
+        common_fields(&part, &row);
+    time_fields(&part, &row.claim, is_short ? &template->row.claim : &nothing);
+    if (is_first && !part.is_bad)
+        *template = (struct template){ row, true };
+    last_fields(&part, &row.claim, flags);
     record_upgrade_keeper(&row.claim);
     row.claim.port = (uint16_t) (head >> 1);
     bool is_well = packed_is_done(&part) && record_claim_valid(&row.claim, NULL);
@@ -254,12 +297,14 @@ bool unpack_block(struct etcd_bytes from, const struct block_reader *to)
     struct packed f = packed_from(from);
     uint64_t n_claims = packed_uint(&f, 0, from.n);
     uint64_t n_cooling = packed_uint(&f, 0, from.n);
-    struct claim_record template;
-    bool has_template = packed_uint(&f, 0, 1) && get_template(&f, &template);
+    bool has_template = packed_uint(&f, 0, 1);
+    struct template template = { 0 };
     struct ledger_slot slot = { 0 };
 
-    for (; n_claims > 0 && !f.is_bad; n_claims--)
-        f.is_bad = !read_claim(&f, has_template ? &template : NULL, to) || f.is_bad;
+    if (has_template)
+        template.is_known = get_template(&f, &template.row);
+    for (uint64_t i = 0; i < n_claims && !f.is_bad; i++)
+        f.is_bad = !read_claim(&f, &template, i == 0 && !has_template, to) || f.is_bad;
     for (; n_cooling > 0 && !f.is_bad; n_cooling--) {
         struct ledger_slot before = slot;
 

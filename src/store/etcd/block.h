@@ -19,6 +19,9 @@ struct block_reader {
 };
 struct block_writer {
     struct bytes *out;
+    /* Most claims of a block have the first one's principal, pool, bindings ...: it alone has them. */
+    size_t n_claims, shared_at, n_shared;
+    dibs_claim first;
     struct ledger_slot before; /* the cooling port written last */
 };
 /* Write the head, then each claim, then each cooling port. */

@@ -250,7 +250,7 @@ static bool apply_pool(struct applying *a, const char *name, size_t n, const str
         a->self->pools_revision = kv->mod_revision;
     if (n == 1 && name[0] == STORE_FENCE[0])
         return unpack_ports(kv->value, &a->self->fenced);
-    if (name[0] == STORE_REMOVAL[0])
+    if (name[0] == STORE_REMOVAL[0] || name[0] == STORE_FORMAT[0])
         return true; /* only its revision matters */
     if (!unpack_pool(kv->value, &pool))
         return false;

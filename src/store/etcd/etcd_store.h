@@ -17,7 +17,7 @@
  *     c/b/BLOCK         claims on 64 cluster-scope ports
  *     c/n/...           their names
  *     c/p/POOL          pools    c/p/~ ports that no host may claim while their scope changes
- *     c/p/!format-2...  stops processes of format 1: they cannot read it, and report that
+ *     c/p/~format-3...  stops processes of older formats: they cannot read it, and report that
  *     c/p/!             put whenever a pool is removed: a deleted key has no revision to compare
  *     c/f/SUBJECT       facts about the Kubernetes cluster; older versions ignore them
  *     c/m/NODE          hosts and their numbers    c/v format and salt
@@ -31,8 +31,9 @@
 #include "store/etcd/client/watch.h"
 
 enum {
-    /* Format 1 lacks keeper, run and variables of claims: a dibs of that format drops them on a write. */
-    STORE_MAJOR = 2,
+    /* Format 1 lacks keeper, run and variables of claims: a dibs of that format drops them on a write.
+     * Format 2 has no claims that resemble the block's first one: it takes them for damaged. */
+    STORE_MAJOR = 3,
     STORE_KEY_BYTES = 768, /* prefix, host, principal and name */
     STORE_NODES_MAX = 65536,
     STORE_BUCKET_EVENTS = 1024, /* events whose answers are trimmed together */
@@ -45,7 +46,7 @@ enum {
 /* Stored among the pools, whose changes every commit compares; no pool can have these names. */
 #define STORE_FENCE "~"
 #define STORE_REMOVAL "!"
-#define STORE_FORMAT "!format-2-needs-a-newer-dibs-on-this-host"
+#define STORE_FORMAT "~format-3-needs-a-newer-dibs-on-this-host"
 
 enum etcdstore_space { SPACE_HOST, SPACE_CLUSTER, SPACES };
 
