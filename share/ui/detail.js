@@ -162,6 +162,9 @@ async function end() {
   tellLeaving();
 }
 
+// A page that is closed or loaded again within the second can undo nothing any more.
+addEventListener("pagehide", () => leaving && void end());
+
 export function undo() {
   if (!leaving)
     return;

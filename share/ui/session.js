@@ -88,8 +88,9 @@ async function ask(path, options) {
 
 export const get = async (path, signal) => (await ask(path, { signal })).json();
 
-/** A change: POST or DELETE. */
-export const send = async (method, path, body) => (await ask(path, body ? withBody(method, body) : { method })).json();
+/** A change: POST or DELETE. It is made even if the page is left meanwhile. */
+export const send = async (method, path, body) =>
+  (await ask(path, { ...(body ? withBody(method, body) : { method }), keepalive: true })).json();
 
 /** Read the stream of events after number `since` until it ends; `take` gets those that arrived together. */
 export async function follow(since, take) {

@@ -395,6 +395,20 @@ print(*[c["port"] for c in json.load(sys.stdin) if c.get("as") == 3000] or sys.e
     [ "$(port_of same/lease)" = "$(cat "$T/lease")" ]
 }
 
+@test "a page that is loaded again or closed before the second is over has released the claim" {
+    served
+    for how in reload close; do
+        dibs claim --keep "/left/$how" >"$T/port"
+        open_page
+        page 'await claim("port " + given.port).click();
+            await secondTakes(60000);
+            await button("Release").click();
+            await shows("#said", `Releasing left/${given.how}`);
+            await page[given.how]()' "port=$(cat "$T/port")" "how=$how"
+        wait_until 10 eval '[ -z "$(port_of "left/$how")" ]'
+    done
+}
+
 # ---- without a daemon ----
 
 @test "a page without a daemon shows the user's ledger, follows it, and ends with its server" {
