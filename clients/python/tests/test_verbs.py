@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import multiprocessing
 import os
 import pickle
@@ -311,6 +312,12 @@ def test_processes_of_multiprocessing_use_the_client_that_they_are_given(
         assert {claim.holder.pid for claim in claims if claim.holder} <= workers
     copy = pickle.loads(pickle.dumps(dibs.AsyncClient(group="shop", timeout=7)))
     assert copy._options() == {"socket": None, "group": "shop", "directory": None, "timeout": 7}
+
+
+@pytest.mark.parametrize("timeout", [math.inf, 1e9, 86400.5])
+def test_a_timeout_may_be_longer_than_that_of_the_program(client: Any, timeout: float) -> None:
+    claim = client.claim(timeout=timeout)
+    assert client.find(claim, timeout=timeout).port == claim.port
 
 
 def test_group_and_directory_of_a_client(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ log = logging.getLogger("dibs")
 
 #: The program has its own deadline; so much later it is ended.
 GRACE = 2.0
+#: The longest timeout that the program takes: a day.
+LONGEST = 86400.0
 
 
 def find_program() -> str | None:
@@ -37,7 +39,7 @@ async def run_program(
     deadline: float,
 ) -> Any:
     """Run a command and return the JSON that it prints. A child that is not waited for is killed."""
-    left = max(deadline - time.monotonic(), 0.001)
+    left = min(max(deadline - time.monotonic(), 0.001), LONGEST)
     environment = {**os.environ, **environment, "DIBS_TIMEOUT": f"{max(int(left * 1000), 1)}ms"}
     with open(os.memfd_create("dibs-stderr"), "w+b") as errors:
         try:
