@@ -355,6 +355,17 @@ END
     held_ports 0
 }
 
+@test "a user's command is shown to the daemon only once it cannot gain rights any more, however slow it is" {
+    needs_root
+    needs strace
+    cd / && user true
+    cp "$CALL" "$USERS/calls"
+    user strace -f -qq -o "$USERS/trace" -e trace=prctl -e inject=prctl:delay_enter=1000000:when=1 \
+        "$DIBS" -q run --as-by "$WAY" --as 3000 -- "$USERS/calls" own_server 3000
+    [ "$code" -eq 0 ] || complain "own_server"
+    grep -q PR_SET_NO_NEW_PRIVS "$USERS/trace"
+}
+
 @test "a command that --as takes its rights from is refused before it starts, and containers are warned of" {
     needs_root
     cd / && user true
