@@ -51,8 +51,8 @@ struct call caller_call(const struct caller *caller)
     struct call call = caller->call;
     uint64_t netns = caller->peer.pid ? kernel_netns_of(caller->peer.pid) : 0;
 
-    /* Check last: if the process has ended, another one may have its pid. */
-    if (netns != 0 && !proc_pidfd_ended(caller->peer.pidfd))
+    /* Check a change last: if the process has ended, another one may have its pid. */
+    if (netns != 0 && netns != call.netns && !proc_pidfd_ended(caller->peer.pidfd))
         call.netns = netns;
     return call;
 }
