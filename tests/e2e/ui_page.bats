@@ -360,6 +360,29 @@ print(*[c["port"] for c in json.load(sys.stdin) if c.get("as") == 3000] or sys.e
         await lacks("#detail", "Cannot be claimed")'
 }
 
+@test "a port shows the unit or the container of the process on it" {
+    served
+    local groups at id
+    groups=$(findmnt -nt cgroup2 -o TARGET | head -n 1)
+    mkdir "${groups:-/nowhere}/dibs-page.service" 2>/dev/null || skip "needs to make a cgroup"
+    at=$groups/dibs-page.service
+    id=$(printf 'ab%062d' 7) # as container engines name them
+    mkdir "$at/docker-$id.scope"
+    listen 20100
+    echo "$STARTED" >"$at/cgroup.procs"
+    open_page
+    page 'await page.keyboard.press("/");
+        await page.keyboard.type("dibs-page.service");
+        await page.keyboard.press("Enter");
+        await shows("#detail h2", "20100");
+        await shows("#detail", "unit dibs-page.service")' || status=$?
+    echo "$STARTED" >"$at/docker-$id.scope/cgroup.procs"
+    [ -n "${status:-}" ] || page 'await shows("#detail", `unit container ${given.id.slice(0, 12)}`)' "id=$id" || status=$?
+    end_process "$STARTED"
+    rmdir "$at/docker-$id.scope" "$at"
+    return "${status:-0}"
+}
+
 @test "a claim that ended while its release could be undone is not confused with the next one of its name" {
     served
     dibs claim --keep /same/web >"$T/first"
