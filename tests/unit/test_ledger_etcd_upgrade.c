@@ -32,6 +32,10 @@ static void put_line(struct etcd *etcd, const char *prefix, const char *line)
     etcd_answer_done(&answer);
 }
 
+#define FENCE_2                                                    \
+    "2f632f702f21666f726d61742d322d6e656564732d612d6e657765722d64" \
+    "6962732d6f6e2d746869732d686f7374 32\n"
+
 static void put_old_records(const struct t_ledger *t)
 {
     const char *source = getenv("SOURCE");
@@ -46,6 +50,9 @@ static void put_old_records(const struct t_ledger *t)
     ASSERT_OK(etcd_open(&shared->config, &etcd, &err), &err);
     while (fgets(line, sizeof line, file))
         put_line(etcd, strrchr(t->uri, '/'), line);
+    /* Format 2 has put this where format 1 was: "c/p/!format-2-...". */
+    (void) snprintf(line, sizeof line, "%s", FENCE_2);
+    put_line(etcd, strrchr(t->uri, '/'), line);
     (void) fclose(file);
     etcd_close(etcd);
 }

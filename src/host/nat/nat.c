@@ -107,7 +107,7 @@ static const char *why_of(int failed)
 
 void nat_refresh(struct nat *nat, int64_t now_ms)
 {
-    if (now_ms == nat->looked_ms) /* claims that a server makes together look once */
+    if (now_ms == nat->looked_ms) /* a server makes many claims in a millisecond */
         return;
     nat->looked_ms = now_ms;
     if (nat->hidden_ms && now_ms - nat->hidden_ms < OLD_MS && now_ms >= nat->hidden_ms)

@@ -22,7 +22,7 @@ struct nat;
 struct nat *nat_open(const char *cache, const char *boot_id);
 void nat_close(struct nat *nat); /* NULL is fine */
 
-/* Read the rules again if they have changed. `now_ms`: CLOCK_BOOTTIME. */
+/* Read the rules again if they have changed; look at most once in a millisecond. `now_ms`: CLOCK_BOOTTIME. */
 void nat_refresh(struct nat *nat, int64_t now_ms);
 /* What is looked for: a port on one of the bindings. */
 struct nat_question {

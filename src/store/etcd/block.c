@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks: the claims of 64 ports in one value. A damaged claim harms no other: each has its length
- * (INV-6). */
+/* Blocks: the claims of 64 ports in one value. A damaged claim harms no other, because each has its length
+ * (INV-6); only the first one has fields that others share. Checking its values is etcd's business. */
 #include "store/etcd/packed.h"
 
 #include "base/banned.h"

@@ -250,8 +250,10 @@ static bool apply_pool(struct applying *a, const char *name, size_t n, const str
         a->self->pools_revision = kv->mod_revision;
     if (n == 1 && name[0] == STORE_FENCE[0])
         return unpack_ports(kv->value, &a->self->fenced);
-    if (name[0] == STORE_REMOVAL[0] || name[0] == STORE_FORMAT[0])
-        return true; /* only its revision matters */
+    /* Only their revisions matter. A later format's name is none of these: it is a pool that cannot be read.
+     */
+    if (name[0] == STORE_REMOVAL[0] || (n == strlen(STORE_FORMAT) && memcmp(name, STORE_FORMAT, n) == 0))
+        return true;
     if (!unpack_pool(kv->value, &pool))
         return false;
     if (pool.scope == DIBS_SCOPE_CLUSTER)

@@ -32,7 +32,7 @@
 
 enum {
     /* Format 1 lacks keeper, run and variables of claims: a dibs of that format drops them on a write.
-     * Format 2 has no claims that resemble the block's first one: it takes them for damaged. */
+     * A dibs of format 2 takes claims that share the fields of the block's first one for damaged. */
     STORE_MAJOR = 3,
     STORE_KEY_BYTES = 768, /* prefix, host, principal and name */
     STORE_NODES_MAX = 65536,
@@ -43,7 +43,8 @@ enum {
 
 /* Used in place of a host name: holds the lowest number for the next new host. */
 #define STORE_NEXT_NODE "@"
-/* Stored among the pools, whose changes every commit compares; no pool can have these names. */
+/* Stored among the pools, whose changes every commit compares; no pool can have these names. That of a format
+ * must be a name that older formats do not know: its value is no pool, so they stop. */
 #define STORE_FENCE "~"
 #define STORE_REMOVAL "!"
 #define STORE_FORMAT "~format-3-needs-a-newer-dibs-on-this-host"
