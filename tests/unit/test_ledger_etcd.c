@@ -401,7 +401,7 @@ static void a_newer_format_is_refused_untouched(void **state)
 
     NEED_ETCD();
     (void) snprintf(key, sizeof key, "%s/c/v/", strrchr(t->uri, '/'));
-    struct etcd_op put = { .kind = ETCD_PUT, .key = ETCD_BYTES(key), .value = { "\1\3\7", 3 } };
+    struct etcd_op put = { .kind = ETCD_PUT, .key = ETCD_BYTES(key), .value = { "\1\4\7", 3 } };
     ASSERT_OK(etcd_open(&shared->config, &etcd, &t->err), &t->err);
     ASSERT_OK(etcd_do(etcd, &call, &put, &answer, &t->err), &t->err);
     etcd_answer_done(&answer);
