@@ -264,9 +264,10 @@ static void new_processes_do_not_delay_the_check_of_others(void **state)
     end(s);
 }
 
+/* `arg` is the descriptor itself: the first thread's stack, where it was, may be gone. */
 static void *thread_waits(void *arg)
 {
-    _exit(read(*(int *) arg, &(char){ 0 }, 1) == 0 ? 0 : 1);
+    _exit(read((int) (intptr_t) arg, &(char){ 0 }, 1) == 0 ? 0 : 1);
 }
 
 /* Its first thread ends at once; the other lives until the pipe is closed. */
@@ -276,7 +277,7 @@ static int leaves_a_thread(void *arg)
     pthread_t thread = 0;
 
     (void) close(pipe_fd[1]);
-    if (pthread_create(&thread, NULL, thread_waits, &pipe_fd[0]) != 0)
+    if (pthread_create(&thread, NULL, thread_waits, (void *) (intptr_t) pipe_fd[0]) != 0)
         return 1;
     pthread_exit(NULL);
 }
