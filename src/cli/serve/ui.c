@@ -27,10 +27,9 @@ static bool has_desktop(const struct cli *cli)
            ((x11 && x11[0]) || (wayland && wayland[0]));
 }
 
-/* Execute the first opener that there is. It must not get our terminal, nor our signal mask. */
+/* Execute the desktop's opener, if there is one. It must not get our terminal, nor our signal mask. */
 static void exec_opener(const char *url)
 {
-    static const char *const openers[] = { "xdg-open", "sensible-browser" };
     int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
     sigset_t none;
 
@@ -39,8 +38,7 @@ static void exec_opener(const char *url)
     (void) sigemptyset(&none);
     (void) sigprocmask(SIG_SETMASK, &none, NULL);
     (void) signal(SIGPIPE, SIG_DFL);
-    for (size_t i = 0; i < sizeof openers / sizeof *openers; i++)
-        (void) execlp(openers[i], openers[i], url, (char *) NULL);
+    (void) execlp("xdg-open", "xdg-open", url, (char *) NULL);
 }
 
 /* Open the browser, as nobody's child: its end is not ours to wait for. */
